@@ -139,8 +139,7 @@ class _Preparation:
         self._events = events
         self._only_loads = only_loads
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="prepare", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, "prepare")
 
     def _run(self) -> None:
         try:

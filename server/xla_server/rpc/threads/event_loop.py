@@ -134,8 +134,7 @@ class EventLoop:
                 peer = event.call.peer().decode()
                 if not len(self._waiting):
                     state.due.add(_WAITING)
-                left = event.call_details.deadline - time.time()
-                deadline = time.monotonic() + left
+                deadline = event.call_details.deadline - time.time() + time.monotonic()
                 self._waiting.append(_NewCall(Flow(host_of(peer), peer), event, deadline))
             self._request_next()
             return not self._has_stopped()

@@ -43,8 +43,7 @@ class ExplanationRequest:
 def analyse(runner: ProgramRunner, handle: int | None, cancellation: Cancellation) -> Analysis:
     """Return what an executable costs; raises as `ProgramRunner.compiled_under`.
 
-    The module of a program without code is read again, which raises as
-    `ProgramRunner.counted_as_compiling`.
+    A program without code is read again, which raises as `ProgramRunner.counted_as_compiling`.
     """
     compiled = runner.compiled_under(handle)
     if compiled.work is not None:
