@@ -178,7 +178,7 @@ def _drain(server: RpcServer, grace_seconds: float, signal_name: str, events: Ev
             events.put(_DRAINED)
 
     left: float | None = _TOGETHER_SECONDS
-    until = time.monotonic() + left
+    until = time.monotonic() + _TOGETHER_SECONDS
     try:
         start_thread(drain, "drain")
     except ResourceExhaustedError:

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Self
 
 TIMED_OUT = -1
-"""The word for none within a time."""
+"""The result of a wait that ends without a signal or word."""
 
 
 class Events:
