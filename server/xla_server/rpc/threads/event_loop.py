@@ -54,7 +54,7 @@ class _NewCall:
     flow: Flow
     event: Any
     deadline: float
-    """A time of time.monotonic: the system's clock, in which grpc states it, may be set meanwhile."""
+    """Time of time.monotonic: grpc states it by the system's clock, which may be set meanwhile."""
 
 
 def start_server(server: grpc.Server) -> None:
