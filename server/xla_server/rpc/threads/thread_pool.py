@@ -123,12 +123,7 @@ class ThreadPool(ThreadPoolExecutor):
 
     def _has_thread(self) -> bool:
         """Find a free thread or start one; return whether there is one. Under the lock."""
-        if self._spare > 0:
-            return True
-        if not self._start():
-            return False
-        self._spare += 1
-        return True
+        return self._spare > 0 or self._start()
 
     def _give(self, job: Task) -> None:
         """Give a job to a free thread. Under the lock."""
@@ -217,6 +212,7 @@ class ThreadPool(ThreadPoolExecutor):
         except ResourceExhaustedError as error:
             _LOG.warning("no thread could be started beside %d: %s", len(self._started), error)
             return False
+        self._spare += 1
         return True
 
     def _work(self) -> None:
