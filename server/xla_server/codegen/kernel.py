@@ -22,7 +22,7 @@ from xla_server.codegen.compiler.symbols import undefined_symbols
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.target.machine import Machine
 
 

@@ -14,6 +14,7 @@ from xla_server.evaluator.plan import PlanCache, PlannedInstruction
 from xla_server.execution.environment import Environment
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.memory_check import require_room
+from xla_server.ir.checkpoints import cancellable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Array, Token, Value
@@ -66,7 +67,8 @@ def evaluate(
         check_values=check_values,
     )
     # Division by zero, overflow and invalid operations have defined results in XLA.
-    with np.errstate(all="ignore"), subnormals_as_zeros():
+    check = run.options.cancellation.checkpoint
+    with np.errstate(all="ignore"), subnormals_as_zeros(), cancellable(check):
         return run.call(computation, arguments)
 
 

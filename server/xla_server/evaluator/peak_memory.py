@@ -13,7 +13,7 @@ from typing import TypeAlias
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise.elementwise_table import ROWS
 

@@ -12,7 +12,6 @@ def start_thread(target: Callable[[], object], name: str) -> threading.Thread:
     try:
         thread.start()
     except RuntimeError as error:
-        raise ResourceExhaustedError(
-            f"the server must be able to start threads, got {error}", hint="Try again later."
-        ) from None
+        told = f"the server must be able to start threads, got {error}"
+        raise ResourceExhaustedError(told) from None
     return thread

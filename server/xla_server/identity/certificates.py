@@ -112,7 +112,8 @@ def self_signed(path: Path, certificate: Path) -> bool:
     pem = read_credentials(path)[0]
     leaf = _certificates(path, pem)[0].public_bytes(serialization.Encoding.PEM)
     try:
-        certificate.write_bytes(leaf)
+        if not certificate.exists() or certificate.read_bytes() != leaf:
+            certificate.write_bytes(leaf)
     except OSError as error:
         raise CredentialsError(f"{certificate}: {error.strerror}") from None
     return is_new

@@ -96,11 +96,13 @@ def write_once(path: Path, data: bytes) -> bool:
     """
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if path.exists():  # Perhaps on a disk that is full or cannot be written.
+            return False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(data)
         try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
             os.link(part, path)
         except FileExistsError:
             return False

@@ -6,7 +6,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import program_shape_to_proto, shape_to_proto
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.unmodelled_fields import copy_fields, present_fields
 

@@ -10,7 +10,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ir.participants import transfer_pairs
 

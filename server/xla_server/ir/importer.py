@@ -14,7 +14,7 @@ from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import VARIADIC, Opcode
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
 from xla_server.ir.unmodelled_fields import decoration_of, present_fields
 

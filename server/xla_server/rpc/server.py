@@ -203,8 +203,7 @@ class RpcServer:
         return self._listeners.addresses[0]
 
     def start(self) -> None:
-        """Start serving; raises as `start_thread`."""
-        self._pools.start()
+        """Start serving."""
         self._presence = SessionReaper(self._sessions, self._connections)
         self._memory_pressure.start()
         self._leases.start()
@@ -261,11 +260,9 @@ class RpcServer:
         if not self._draining.wait(_ANSWER_SECONDS):
             _LOG.warning("answered %d calls that are busy", self._draining.end_busy())
         # A call that arrives during grpc's stop may hang, or be cancelled, until it is over.
-        try:
+        all_ended = False
+        with contextlib.suppress(RuntimeError):  # grpc starts a thread, which may be refused.
             all_ended = self._server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + _CLOSE_SECONDS)
-        except RuntimeError as error:  # grpc starts a thread, which the system may refuse.
-            _LOG.warning("grpc cannot be stopped: %s", error)
-            all_ended = False
         if all_ended:  # Otherwise grpc might still submit calls to the threads.
             self._default_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()

@@ -346,17 +346,11 @@ class Session:
                 reserve=reserve,
             )
 
-    def get_computation_graph_stats(
-        self, program: ProgramSource, cancellation: Cancellation
-    ) -> Cost:
-        """The cost of a program before any pass.
-
-        Raises as import, verification and `ProgramRunner.counted_as_compiling`.
-        """
-        with self.runner.counted_as_compiling(cancellation):
-            module = program.load(self.limits.max_device_bytes)
-            verify(module)
-            return module_cost(module)
+    def get_computation_graph_stats(self, program: ProgramSource) -> Cost:
+        """The cost of a program before any pass; raises as import and verification."""
+        module = program.load(self.limits.max_device_bytes)
+        verify(module)
+        return module_cost(module)
 
     def check_sendable(self, shape: Shape) -> None:
         """Refuse, before anything is allocated, a value larger than a message.

@@ -1,6 +1,6 @@
 """Resources that the sessions of one server share."""
 
-import functools
+import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -65,15 +65,10 @@ class SharedResources(RunResources):
         Waits for the threads of executions; False when some are still busy after `timeout`
         seconds, or if the system refuses the thread that waits for them.
         """
-        threads = self.execution_threads
-        try:
-            closing = start_thread(
-                functools.partial(threads.shutdown, cancel_futures=True), "executions' end"
-            )
-        except ResourceExhaustedError:
-            threads.shutdown(wait=False, cancel_futures=True)
-            is_over = False
-        else:
+        threads, is_over = self.execution_threads, False
+        threads.shutdown(wait=False, cancel_futures=True)
+        with contextlib.suppress(ResourceExhaustedError):
+            closing = start_thread(threads.shutdown, "executions' end")
             closing.join(timeout)
             is_over = not closing.is_alive()
         self.arenas.close()

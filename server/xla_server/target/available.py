@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path("/")
-_MOUNT = "sys/fs/cgroup"
 
 
 def available_memory(root: Path = _ROOT) -> int:
@@ -47,11 +46,11 @@ def available_cores(root: Path = _ROOT) -> int:
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:
     """Directories that may have a controller's limits: of the process's groups and around them."""
-    try:
+    lines: list[str] = []
+    with contextlib.suppress(OSError):  # Not Linux.
         lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        lines = []
-    for mount, controllers in ((root / _MOUNT, ""), (root / _MOUNT / controller, controller)):
+    unified = root / "sys/fs/cgroup"
+    for mount, controllers in ((unified, ""), (unified / controller, controller)):
         yield mount
         for line in lines:
             _, named, path = line.split(":", 2)

@@ -131,6 +131,10 @@ def test_a_certificate_is_made_once(tmp_path: Path):
     assert not self_signed(path, copy)
     assert watched_pair(path, path).value == pair
     assert fingerprint(copy.read_bytes()) == fingerprint(pair.chain)
+    # A copy that is whole is not written, perhaps on a disk that is full.
+    before = copy.stat().st_mtime_ns
+    assert not self_signed(path, copy)
+    assert copy.stat().st_mtime_ns == before
     path.chmod(0o644)
     with pytest.raises(CredentialsError, match="mode 0600, got mode 0644"):
         self_signed(path, copy)

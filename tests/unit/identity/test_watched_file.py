@@ -1,3 +1,5 @@
+import errno
+import io
 import logging
 import os
 from pathlib import Path
@@ -77,6 +79,26 @@ def test_a_secret_is_written_once_for_its_owner_alone(tmp_path: Path):
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert os.listdir(path.parent) == ["token"]
     require_private(path)
+
+
+def test_a_full_disk_keeps_what_was_written_and_gets_no_part_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "token").write_bytes(b"first")
+
+    class Full(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def opened(descriptor: int, _: str) -> Full:
+        os.close(descriptor)
+        return Full()
+
+    monkeypatch.setattr(watched_file, "open", opened, raising=False)
+    assert not write_once(tmp_path / "token", b"second")
+    with pytest.raises(CredentialsError, match=r"tls\.pem: No space left"):
+        write_once(tmp_path / "tls.pem", b"")
+    assert os.listdir(tmp_path) == ["token"]
 
 
 def test_a_secret_that_others_may_read_or_that_is_a_link_is_none(tmp_path: Path):

@@ -8,14 +8,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_host import allocator
 from xla_server.app.options.settings import Settings
 from xla_server.app.serving.access import AccessControl, connecting_line, prepare_access
 from xla_server.app.serving.distribution import backend_of_all, follow, joined_world, leading
-from xla_server.app.serving.wakeup import Events
+from xla_server.app.serving.wakeup import TIMED_OUT, Events
 from xla_server.app.serving.wiring import create_server
 from xla_server.backends.platform import Backend
 from xla_server.execution.start_thread import start_thread
@@ -25,9 +25,8 @@ from xla_server.rpc.server import RpcServer
 _LOG = logging.getLogger(__name__)
 
 _DRAINED = 0
-_SETTLED = 254
 _FAILED = 255
-"""Events beside signals: drained, further signals count, the platform cannot be loaded."""
+"""Events beside signals: drained, the platform cannot be loaded."""
 
 _SIGNAL_GROUP_SECONDS = 0.25
 """Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and
@@ -140,8 +139,7 @@ class _Preparation:
         self._events = events
         self._only_loads = only_loads
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="prepare", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, "prepare")
 
     def _run(self) -> None:
         try:
@@ -166,26 +164,10 @@ class _Preparation:
         return not self._thread.is_alive()
 
 
-def _settle_later(events: Events) -> None:
-    timer = threading.Timer(_SIGNAL_GROUP_SECONDS, events.put, (_SETTLED,))
-    timer.daemon = True
-    try:
-        timer.start()
-    except RuntimeError:  # The system refuses a thread.
-        events.put(_SETTLED)
-
-
-def _drain(
-    server: RpcServer,
-    grace_seconds: float,
-    signal_name: str,
-    events: Events,
-    settle: Callable[[Events], None] = _settle_later,
-) -> bool:
+def _drain(server: RpcServer, grace_seconds: float, signal_name: str, events: Events) -> bool:
     """Drain; on a signal that does not count as one with the first, cancel what is in progress.
 
-    `settle` schedules the event _SETTLED, at once or later. Returns True if nothing is running any
-    more.
+    Returns True if nothing is running any more.
     """
     outcome: list[bool] = []
 
@@ -195,20 +177,22 @@ def _drain(
         finally:
             events.put(_DRAINED)
 
-    settle(events)
+    left: float | None = _SIGNAL_GROUP_SECONDS
+    until = time.monotonic() + _SIGNAL_GROUP_SECONDS
     try:
         start_thread(drain, "drain")
     except ResourceExhaustedError:
         drain()  # Further signals do not count then.
-    is_announced = False
-    while (event := events.get()) != _DRAINED:
-        if event == _SETTLED:
+    while (event := events.get(left)) != _DRAINED:
+        if event == TIMED_OUT:
             # A further signal counts from this line on.
             _LOG.info("draining after %s", signal_name)
-            is_announced = True
-        elif is_announced and event != _FAILED:
+            left = None
+        elif left is not None:
+            left = max(0.0, until - time.monotonic())
+        elif event != _FAILED:
             _LOG.warning("signalled again, what is in progress is cancelled")
             server.cancel()
-    if not is_announced:
+    if left is not None:
         _LOG.info("draining after %s", signal_name)
     return outcome == [True]

@@ -1,6 +1,6 @@
 """Structured logs: one JSON object a line, on standard error."""
 
-import dataclasses
+import collections
 import json
 import logging
 import sys
@@ -36,16 +36,6 @@ LINES_PER_SECOND = 10
 errs a thousand times a second would otherwise fill a disk in hours."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Statement:
-    """Lines of one statement that logs."""
-
-    spent_until: float = 0.0
-    """Time by which all of its lines so far are within LINES_PER_SECOND."""
-    left_out: int = 0
-    """Lines left out since the last one that was logged."""
-
-
 class RateLimit(logging.Filter):
     """A limit of the lines of each statement, because clients choose how often it is executed.
 
@@ -56,23 +46,25 @@ class RateLimit(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._statements: dict[tuple[str, int], _Statement] = {}
+        self._spent_until: dict[tuple[str, int], float] = {}
+        """When all lines of a statement so far will be within LINES_PER_SECOND."""
+        self._left_out: collections.Counter[tuple[str, int]] = collections.Counter()
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log a record."""
         if record.levelno < logging.INFO:
             return True
+        statement = (record.pathname, record.lineno)
         with self._lock:
-            found = self._statements.setdefault((record.pathname, record.lineno), _Statement())
             now = self._clock()
-            spent_until = max(found.spent_until, now) + 1 / LINES_PER_SECOND
+            spent_until = max(self._spent_until.get(statement, now), now) + 1 / LINES_PER_SECOND
             if spent_until - now > BURST_LINES / LINES_PER_SECOND:
-                found.left_out += 1
+                self._left_out[statement] += 1
                 return False
-            if found.left_out:
-                record.left_out = found.left_out
-            found.spent_until, found.left_out = spent_until, 0
+            self._spent_until[statement] = spent_until
+            if left_out := self._left_out.pop(statement, 0):
+                record.left_out = left_out
             return True
 
 

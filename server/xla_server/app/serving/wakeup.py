@@ -1,11 +1,15 @@
 """Signals and events of other threads, as one queue that the main thread reads."""
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Iterable
 from types import FrameType
 from typing import Self
+
+TIMED_OUT = -1
+"""The result of a wait that ends without a signal or event."""
 
 
 class Events:
@@ -44,13 +48,14 @@ class Events:
             if self._is_open:
                 os.write(self._writing, bytes([event]))
 
-    def get(self) -> int:
-        """Wait for the next signal or event."""
-        while True:
+    def get(self, timeout: float | None = None) -> int:
+        """Wait for the next signal or event; TIMED_OUT if none comes in `timeout` seconds."""
+        while select.select([self._reading], [], [], timeout)[0]:
             (number,) = os.read(self._reading, 1)
             # Numbers of other signals are ignored; they are written if they have a handler.
             if number in self._signals or number not in _ALL:
                 return int(number)
+        return TIMED_OUT
 
 
 _ALL = frozenset(signal.Signals)

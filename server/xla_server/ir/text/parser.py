@@ -16,7 +16,7 @@ from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import MAX_NESTING, ProgramShape, Shape
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
 from xla_server.ir.text.asynchronous import split_opcode, wrap
 from xla_server.ir.text.attributes import Attributes, read_attributes

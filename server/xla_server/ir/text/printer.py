@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.decorations import decoration_texts
 from xla_server.ir.text.forms.form import REQUIRED, Form

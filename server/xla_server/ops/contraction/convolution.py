@@ -13,7 +13,7 @@ product is that product, -0 too.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -77,11 +77,11 @@ def evaluate_convolution(
         piece = round_to(grouped[:, start : start + step], wide)
         if is_dense:
             rows = _patches(piece, attributes.window)
-            product = matrix_product(rows.reshape(groups, -1, depth), matrix, frame.check_cancelled)
+            product = matrix_product(rows.reshape(groups, -1, depth), matrix)
             if depth > 1 or not is_dot:
                 product = np.add(product, product.dtype.type(0))
         else:
-            product = _sums(piece, weights, attributes.window, spatial, frame.check_cancelled)
+            product = _sums(piece, weights, attributes.window, spatial)
         shaped = product.reshape(groups, piece.shape[1], *spatial, columns)
         merged = np.moveaxis(shaped, (0, -1), (1, 2)).reshape(
             piece.shape[1], groups * columns, *spatial
@@ -95,7 +95,6 @@ def _sums(
     weights: Array,
     window: Window,
     spatial: tuple[int, ...],
-    check: Callable[[], None],
 ) -> Array:
     """Sums (group, batch, output positions ..., column) over the input's own elements.
 
@@ -115,7 +114,7 @@ def _sums(
         of_element = np.moveaxis(weights.reshape(*weights.shape[:3], -1)[..., number], 1, 0)
         for at_outputs, at_base in reads(single, grouped.shape[3:], spatial):
             rows = np.moveaxis(grouped[(every, every, every, *at_base)], 2, -1)
-            product = matrix_product(rows.reshape(groups, -1, rows.shape[-1]), of_element, check)
+            product = matrix_product(rows.reshape(groups, -1, rows.shape[-1]), of_element)
             total[(every, every, *at_outputs)] += product.reshape(*rows.shape[:-1], -1)
     return total
 

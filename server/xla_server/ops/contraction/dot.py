@@ -1,38 +1,30 @@
 """The evaluator of dot: one matrix product for each batch element."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from xla_contract.ops.contraction.dot import DotAttributes, roles_of
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_operands
 from xla_server.ops.numerics.products import compute_type, matrix_product, to_result
 from xla_server.ops.numerics.scalar_function import round_to
 
 
-def evaluate_dot(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Array:
+@of_operands
+def evaluate_dot(instruction: HloInstruction, lhs: Array, rhs: Array) -> Array:
     """Sums of products in at least f32, converted once to the result type; integers wrap."""
-    lhs, rhs = (cast(Array, operand) for operand in operands)
     attributes: DotAttributes = instruction.attributes
     types = [operand.shape.element_type for operand in instruction.operands]
     types.append(instruction.shape.element_type)
-    return product(lhs, rhs, attributes.dimension_numbers, types, frame.check_cancelled)
+    return product(lhs, rhs, attributes.dimension_numbers, types)
 
 
 def product(
-    lhs: Array,
-    rhs: Array,
-    numbers: DotDimensionNumbers,
-    types: Sequence[ElementType],
-    check: Callable[[], None],
+    lhs: Array, rhs: Array, numbers: DotDimensionNumbers, types: Sequence[ElementType]
 ) -> Array:
-    """The dot of two arrays; `types` are those of lhs, rhs and the result.
-
-    `check` is called now and then during a large one, and may raise.
-    """
+    """The dot of two arrays; `types` are those of lhs, rhs and the result."""
     of_lhs, of_rhs = roles_of(numbers, lhs.ndim, rhs.ndim)
     depth = math.prod(lhs.shape[number] for number in of_lhs.contracting)
     wide = compute_type(types, depth)
@@ -45,5 +37,5 @@ def product(
     )
     right = rhs.transpose(of_rhs.batch + of_rhs.contracting + of_rhs.free)
     right = right.reshape(count, depth, columns)
-    sums = matrix_product(round_to(left, wide), round_to(right, wide), check)
+    sums = matrix_product(round_to(left, wide), round_to(right, wide))
     return to_result(sums, types).reshape(batch_sizes + row_sizes + column_sizes)

@@ -20,19 +20,19 @@ def evaluate_ragged_dot(
     lhs, rhs, sizes = (cast(Array, operand) for operand in operands)
     types = [operand.shape.element_type for operand in instruction.operands[:2]]
     types.append(instruction.shape.element_type)
-    numbers, check = attributes.dimension_numbers, frame.check_cancelled
+    numbers = attributes.dimension_numbers
     if attributes.mode is RaggedMode.BATCH:
-        return product(lhs, rhs, numbers, types, check)
+        return product(lhs, rhs, numbers, types)
     result = np.zeros(instruction.shape.dimensions, types[2].dtype)
     for group, members in enumerate(_members(lhs, sizes, attributes)):
-        check()
+        frame.check_cancelled()
         if attributes.mode is RaggedMode.CONTRACTING:
             left = _masked(lhs, members, attributes.cut(lhs.ndim))
             right = _masked(rhs, members, attributes.cut_of_rhs(lhs.ndim))
-            result[group] = product(left, right, numbers, types, check)
+            result[group] = product(left, right, numbers, types)
         else:
             own = np.asarray(rhs.take(group, cast(int, attributes.rhs_group_dimension)))
-            found = product(lhs, own, attributes.numbers_of_group, types, check)
+            found = product(lhs, own, attributes.numbers_of_group, types)
             mask = spread(members, attributes.cut_of_result(lhs.ndim), result.ndim)
             result = np.where(mask, found, result)
     return result

@@ -1,7 +1,6 @@
 """The evaluator of scaled-dot: both operands multiplied by their scales, then a dot."""
 
-from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.contraction.dot import product
 from xla_server.ops.elementwise.convert import converted
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_operands
 
 _Typed: TypeAlias = tuple[Array, ElementType]
 
@@ -18,13 +17,12 @@ _NARROWEST = 16
 """Least width of the operands of a product, in bits."""
 
 
-def evaluate_scaled_dot(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Array:
+@of_operands
+def evaluate_scaled_dot(instruction: HloInstruction, *operands: Array) -> Array:
     """The dot of the dequantized operands, in the wider of their type and the result's."""
     attributes: DotAttributes = instruction.attributes
     typed = [
-        (cast(Array, value), operand.shape.element_type)
+        (value, operand.shape.element_type)
         for value, operand in zip(operands, instruction.operands, strict=True)
     ]
     lhs, rhs = _dequantized(typed[0], typed[2]), _dequantized(typed[1], typed[3])
@@ -36,7 +34,6 @@ def evaluate_scaled_dot(
         converted(*rhs, common),
         attributes.dimension_numbers,
         (common, common, wide),
-        frame.check_cancelled,
     )
     return converted(sums, wide, result)
 

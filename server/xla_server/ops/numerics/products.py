@@ -1,11 +1,12 @@
 """The type in which sums of products are computed, shared by dot and convolution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ops.evaluation import Array
 from xla_server.ops.numerics.numeric import saturated
 from xla_server.ops.numerics.scalar_function import round_to
@@ -46,11 +47,11 @@ def compute_type(types: Sequence[ElementType], depth: int) -> "np.dtype[Any]":
     return result.dtype
 
 
-def matrix_product(left: Array, right: Array, check: Callable[[], None]) -> Array:
+def matrix_product(left: Array, right: Array) -> Array:
     """The products (count, rows, depth) x (count, depth, columns) -> (count, rows, columns).
 
     A sum of one product is that product: XLA makes a multiplication of it, and adding it to zero
-    would turn -0 into 0. `check` is called about once a second, and may raise.
+    would turn -0 into 0. Raises as `checkpoint`, about once a second.
     """
     count, rows, depth = left.shape
     if depth == 1:
@@ -64,7 +65,7 @@ def matrix_product(left: Array, right: Array, check: Callable[[], None]) -> Arra
         piece = slice(row, row + step)
         matrices = max(1, step // min(step, rows))
         for first in range(0, count, matrices):
-            check()
+            checkpoint()
             some = slice(first, first + matrices)
             np.matmul(left[some, piece], right[some], out=result[some, piece])
     return result

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloModule
 
 

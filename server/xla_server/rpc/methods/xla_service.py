@@ -56,7 +56,8 @@ def _get_computation_graph_stats(
     service: Session, request: xla_pb2.ComputationGraphStatsRequest, cancellation: Cancellation
 ) -> xla_pb2.ComputationStatsResponse:
     program = request.computation if request.HasField("computation") else None
-    cost = service.get_computation_graph_stats(read_program(program), cancellation)
+    with service.runner.counted_as_compiling(cancellation):
+        cost = service.get_computation_graph_stats(read_program(program))
     return xla_pb2.ComputationStatsResponse(
         stats=xla_data_pb2.ComputationStats(
             flop_count=cost.flops, transcendental_count=cost.transcendentals

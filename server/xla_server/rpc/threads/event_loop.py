@@ -54,7 +54,7 @@ class _NewCall:
     flow: Flow
     event: Any
     deadline: float
-    """By time.monotonic: the system's clock, in which grpc states it, may be set meanwhile."""
+    """Time of time.monotonic: grpc states it by the system's clock, which may be set meanwhile."""
 
 
 def start_server(server: grpc.Server) -> None:
@@ -134,8 +134,7 @@ class EventLoop:
                 peer = event.call.peer().decode()
                 if not len(self._waiting):
                     state.due.add(_WAITING)
-                left = event.call_details.deadline - time.time()
-                deadline = time.monotonic() + left
+                deadline = event.call_details.deadline - time.time() + time.monotonic()
                 self._waiting.append(_NewCall(Flow(host_of(peer), peer), event, deadline))
             self._request_next()
             return not self._has_stopped()

@@ -104,11 +104,6 @@ class Pools:
             for is_streamed in (False, True)
         }
 
-    def start(self) -> None:
-        """Start the first thread of each pool; raises as `start_thread`."""
-        for threads in (*self.threads.values(), self.refusals):
-            threads.start_first()
-
     def serving_stream(self) -> contextlib.AbstractContextManager[None]:
         """Add the threads of a stream for the block, which runs in one of STREAM's threads."""
         return self.threads[Pool.STREAM].larger(_THREADS_OF_A_STREAM)

@@ -60,7 +60,9 @@ class Task:
 
 
 class ThreadPool(ThreadPoolExecutor):
-    """A pool of a bounded number of threads, which start when they are needed. Thread-safe.
+    """A pool of a bounded number of threads, which start when they are needed, but for the first.
+
+    Thread-safe. Its construction raises as `start_thread`.
 
     Threads that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at
     the same time. If the system refuses a new thread, jobs wait for the existing ones.
@@ -89,11 +91,12 @@ class ThreadPool(ThreadPoolExecutor):
         """Jobs that have a thread, which is idle or has just been started."""
         self._waiting = FairQueue[Task](size, EVERYTHING if shares is None else shares)
         """Jobs without a thread. Guarded by `_changing`."""
-        self._started: list[threading.Thread] = []
-        self._spare = 0
-        """Number of threads that wait for a job."""
         self._is_closed = False
         self._changing = threading.Lock()
+        # Jobs can wait for the first one where the system refuses others.
+        self._started = [start_thread(self._work, next(self._names))]
+        self._spare = 1
+        """Number of threads that wait for a job."""
 
     def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         """Call `do` with these arguments in a thread; return the Job.
@@ -109,25 +112,18 @@ class ThreadPool(ThreadPoolExecutor):
         self.begin(Task(do, arguments, flow))
 
     def begin(self, job: Task) -> None:
-        """Run a job in a thread; raises RuntimeError after `shutdown`, or if no thread starts."""
+        """Run a job in a thread; raises RuntimeError after `shutdown`."""
         with self._changing:
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
-            if not self._has_thread() and not self._started:
-                raise RuntimeError("a thread must be there for a job, got none of the system")
-            if self._spare > 0 and self._waiting.start(job):
+            if self._has_thread() and self._waiting.start(job):
                 self._give(job)
             else:
                 self._waiting.append(job)
 
     def _has_thread(self) -> bool:
         """Find a free thread or start one; return whether there is one. Under the lock."""
-        if self._spare > 0:
-            return True
-        if not self._start():
-            return False
-        self._spare += 1
-        return True
+        return self._spare > 0 or self._start()
 
     def _give(self, job: Task) -> None:
         """Give a job to a free thread. Under the lock."""
@@ -216,16 +212,8 @@ class ThreadPool(ThreadPoolExecutor):
         except ResourceExhaustedError as error:
             _LOG.warning("no thread could be started beside %d: %s", len(self._started), error)
             return False
+        self._spare += 1
         return True
-
-    def start_first(self) -> None:
-        """Start the first thread, for which jobs can wait where the system refuses others.
-
-        Raises as `start_thread`.
-        """
-        with self._changing:
-            self._started.append(start_thread(self._work, next(self._names)))
-            self._spare += 1
 
     def _work(self) -> None:
         worker_context(self)

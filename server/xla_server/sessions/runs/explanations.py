@@ -10,7 +10,7 @@ from xla_server.backends.platform import Buffer
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import Work, work_once
 from xla_server.execution.cancellation import Cancellation
-from xla_server.ir.compiling import cancellable
+from xla_server.ir.checkpoints import cancellable
 from xla_server.sessions.runs.program_runner import ProgramRunner
 
 
@@ -43,8 +43,7 @@ class ExplanationRequest:
 def analyse(runner: ProgramRunner, handle: int | None, cancellation: Cancellation) -> Analysis:
     """Return what an executable costs; raises as `ProgramRunner.compiled_under`.
 
-    The module of a program without code is read again, which raises as
-    `ProgramRunner.counted_as_compiling`.
+    A program without code is read again, which raises as `ProgramRunner.counted_as_compiling`.
     """
     compiled = runner.compiled_under(handle)
     if compiled.work is not None:

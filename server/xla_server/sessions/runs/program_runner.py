@@ -16,7 +16,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.execute_options import ExecuteOptions
-from xla_server.ir.compiling import cancellable, checkpoint
+from xla_server.ir.checkpoints import cancellable, checkpoint
 from xla_server.ir.module import HloModule
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.device_table import DeviceTable

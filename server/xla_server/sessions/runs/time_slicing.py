@@ -160,12 +160,10 @@ class TimeSlicer:
             self.end(time_slice)
 
     def _wake(self) -> None:
-        with self._lock:
+        with self._lock, contextlib.suppress(ResourceExhaustedError):
             if self._thread is None:
-                try:
-                    self._thread = start_thread(self._watch, "xla-turns")
-                except ResourceExhaustedError:
-                    return  # Executions take no turns until one of them can start the thread.
+                # Executions take no turns until one of them can start it.
+                self._thread = start_thread(self._watch, "xla-turns")
             self._is_asleep = False
             self._woken.set()
 

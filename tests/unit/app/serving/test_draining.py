@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.threads import no_threads
 from xla_server.app.serving import lifecycle
-from xla_server.app.serving.wakeup import Events
+from xla_server.app.serving.wakeup import TIMED_OUT, Events
 
 
 class Server:
@@ -35,18 +35,18 @@ class Scripted(Events):
         self._words = words
         self._server = server
 
-    def get(self) -> int:
+    def get(self, timeout: float | None = None) -> int:
         if self._words:
             return self._words.pop(0)
         self._server.may_end.set()
-        return super().get()
+        return super().get(timeout)
 
 
 def drained(words: list[int], caplog: pytest.LogCaptureFixture) -> Server:
     server = Server()
     caplog.set_level(logging.INFO, lifecycle.__name__)
     with Scripted(words, server) as events:
-        assert lifecycle._drain(server, 100, "SIGTERM", events, settle=lambda _: None)  # type: ignore[arg-type]
+        assert lifecycle._drain(server, 100, "SIGTERM", events)  # type: ignore[arg-type]
     assert [each.message for each in caplog.records if "draining" in each.message] == [
         "draining after SIGTERM"
     ]
@@ -54,12 +54,12 @@ def drained(words: list[int], caplog: pytest.LogCaptureFixture) -> Server:
 
 
 def test_signals_that_come_together_count_as_one(caplog: pytest.LogCaptureFixture) -> None:
-    words = [signal.SIGTERM, signal.SIGINT, lifecycle._SETTLED]
+    words = [signal.SIGTERM, signal.SIGINT, TIMED_OUT]
     assert drained(words, caplog).cancelled == 0
 
 
 def test_a_signal_after_that_cancels(caplog: pytest.LogCaptureFixture) -> None:
-    words = [signal.SIGTERM, lifecycle._SETTLED, signal.SIGTERM]
+    words = [signal.SIGTERM, TIMED_OUT, signal.SIGTERM]
     assert drained(words, caplog).cancelled == 1
 
 

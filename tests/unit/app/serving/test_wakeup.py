@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from xla_server.app.serving.wakeup import Events
+from xla_server.app.serving.wakeup import TIMED_OUT, Events
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +50,10 @@ def test_behind_the_block_signals_do_nothing():
         pass
     os.kill(os.getpid(), signal.SIGUSR1)
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_no_word_within_a_time_is_told():
+    with Events([signal.SIGUSR1]) as events:
+        assert events.get(0.01) == TIMED_OUT
+        events.put(0)
+        assert events.get(100) == 0

@@ -27,7 +27,7 @@ from xla_server.codegen.lower.lowerings import NOT_LOWERED
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
 from xla_server.execution.execute_options import ExecuteOptions
-from xla_server.ir.compiling import cancellable, checkpoint
+from xla_server.ir.checkpoints import cancellable, checkpoint
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module

@@ -358,8 +358,7 @@ def test_the_one_request_of_a_stream_is_waited_for_without_a_thread() -> None:
     with serving("Download", Streaming(serve)) as served:
         call = served.channel.stream_stream(served.rpc.path)(silent(), timeout=20)
         until(lambda: len(served.pools.expected.events) == 1)
-        name = f"{served.pools._prefix}{Pool.STREAM}"
-        assert not any(thread.name.startswith(name) for thread in threading.enumerate())
+        assert served.pools.threads[Pool.STREAM].is_idle()
         gate.set()
         assert list(call) == []
         assert not served.pools.expected.events

@@ -39,7 +39,7 @@ def test_closing_drops_what_is_in_line_and_says_who_does_not_end() -> None:
     assert not pools.close(0.05)
     assert ended == ["waiting"]
     # The threads of another server are none of this one's.
-    assert Pools(SIZES).close(0)
+    assert Pools(SIZES).close(5)
     gate.set()
     assert pools.close(10)
     assert ended == ["waiting", "running"]

@@ -1,4 +1,4 @@
-"""Cancellation of a compilation: its thread checks between steps whether to continue.
+"""Cancellation of a compilation or an evaluation: its thread checks now and then for it.
 
 The steps are too many, and too deep below the call, to pass a `Cancellation` to each of them.
 """
@@ -26,5 +26,5 @@ def cancellable(check: Callable[[], None]) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise the error that ends this thread's compilation, if it was cancelled."""
+    """Raise the error that ends this thread's compilation or evaluation, if it was cancelled."""
     _HERE.check()
