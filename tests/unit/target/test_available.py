@@ -30,7 +30,7 @@ V1 = "5:memory:/docker/7f\n4:cpu,cpuacct:/docker/7f\n1:name=systemd:/docker/7f\n
             1,
         ),
         ("0::/a", {"a/memory.max": "max", "a/memory.high": "10000"}, 10000, None),
-        # Of version 1 the groups are mounted by controller: whole, or the container's own.
+        # Version 1 mounts the groups by controller: whole, or the container's own.
         (
             V1,
             {

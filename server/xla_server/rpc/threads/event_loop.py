@@ -54,7 +54,7 @@ class _NewCall:
     flow: Flow
     event: Any
     deadline: float
-    """By time.monotonic: the system's clock, in which grpc states it, may be set meanwhile."""
+    """Time of the monotonic clock: the system's, in which grpc states it, may be set meanwhile."""
 
 
 def start_server(server: grpc.Server) -> None:
