@@ -105,4 +105,4 @@ def test_launched_executions_have_a_thread_where_the_system_refuses_more(tmp_pat
     )
     with create_server(settings) as server, no_threads():
         server._sessions.open().service.submit(done.set)
-        assert done.wait(10)
+        assert done.wait(100)
