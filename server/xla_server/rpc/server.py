@@ -285,7 +285,7 @@ class RpcServer:
 def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServer]:
     """A server that serves for the block; at its end calls in progress are cancelled.
 
-    Raises CannotListenError.
+    Raises CannotListenError, and as `RpcServer.start`.
     """
     server = RpcServer(sessions, options)
     server.start()

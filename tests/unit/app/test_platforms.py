@@ -23,6 +23,8 @@ REGISTRY = {"app/platforms.py", "app/options/platform_names.py"}
 OTHERS = {
     # jax has a platform of the same name.
     ("app/run_tool/runners.py", "cpu"),
+    # So has a controller of control groups.
+    ("target/available.py", "cpu"),
     # A platform says its own name.
     *((source, platform.value) for platform, source in SOURCES.items()),
 }

@@ -30,8 +30,8 @@ def create_server(
     """A server that answers until the block ends, on `backend` or the platform of `settings`.
 
     `access` authenticates its callers, by default as `settings` state. `hosts` are the processes
-    that its devices are in, by default this one. Raises as `prepare_access`
-    and `create_backend`, and CannotListenError for an address that cannot be listened on.
+    that its devices are in, by default this one. Raises as `prepare_access`, `create_backend` and
+    `start_thread`, and CannotListenError for an address that cannot be listened on.
     """
     access = prepare_access(settings) if access is None else access
     backend = backend or create_backend(settings)

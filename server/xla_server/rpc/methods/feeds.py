@@ -1,6 +1,7 @@
 """The rpcs of feeds: streams into and out of the queues, and operations on the queues."""
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from xla_contract.wire.literals.feed_items import (
 )
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.start_thread import start_thread
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Streaming, Unary
 from xla_server.rpc.calls.response_memory import Response
@@ -69,9 +71,8 @@ def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -
     infeed = feeds.infeed.attach(declared, cancellation)
     # Queued items are for programs alone, so the stream can always be ended.
     stream.serves_others(lambda: True)
-    reporter = threading.Thread(
-        target=_report, args=(infeed, stream, cancellation), name="infeed-reports", daemon=True
-    )
+    report_all = functools.partial(_report, infeed, stream, cancellation)
+    reporter: threading.Thread | None = None
     try:
         stream.send(
             extension_pb2.InfeedResponse(
@@ -80,7 +81,7 @@ def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -
                 )
             )
         )
-        reporter.start()
+        reporter = start_thread(report_all, "infeed-reports")
         decoder = FeedItemDecoder(declared)
         while (request := stream.receive()) is not None:
             _receive_into(infeed, request, decoder)
@@ -92,7 +93,7 @@ def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -
     finally:
         infeed.end()
         # The thread may wait for a client that does not read; there is one per stream.
-        if reporter.ident is not None:
+        if reporter is not None:
             reporter.join()
 
 
@@ -161,16 +162,14 @@ def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) 
     outfeed = feeds.outfeed.attach(declared, start.next_sequence, credit, cancellation)
     # Queued values are for the client, even without a program.
     stream.serves_others(lambda: not feeds.outfeed.queue.size[0])
-    listener = threading.Thread(
-        target=_listen, args=(outfeed, stream, cancellation), name="outfeed-progress", daemon=True
-    )
+    listen = functools.partial(_listen, outfeed, stream, cancellation)
     try:
         stream.send(
             extension_pb2.OutfeedResponse(
                 started=extension_pb2.OutfeedStarted(next_sequence=outfeed.next_sequence)
             )
         )
-        listener.start()
+        start_thread(listen, "outfeed-progress")
         encoder = FeedItemEncoder(outfeed.declared)
         while (batch := outfeed.next_batch()) is not None:
             with _room(session.service.response_memory, batch):

@@ -278,7 +278,7 @@ class MultiplexedStream:
     def answer(
         self, number: int, call: _Call, response: bytes, reservation: ResponseReservation | None
     ) -> None:
-        """Send an answer and release its room, unless another thread is sending, which then does.
+        """Send an answer and release its memory, unless another thread is sending, which then does.
 
         So at most one thread of a stream waits for its client. A client that is gone gets no
         answer.

@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.threads import no_threads
 from xla_server.app import platforms
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.platform_names import Platform
@@ -94,3 +96,13 @@ def test_a_cache_of_kernels_is_writable_for_no_other_user(tmp_path: Path) -> Non
         platform="cpu",
         compilation_cache_dir=str(directory),
     )
+
+
+def test_launched_executions_have_a_thread_where_the_system_refuses_more(tmp_path: Path) -> None:
+    settings, done = (
+        Settings(listen=f"unix:{tmp_path}/s", platform="interpreter"),
+        threading.Event(),
+    )
+    with create_server(settings) as server, no_threads():
+        server._sessions.open().service.submit(done.set)
+        assert done.wait(100)

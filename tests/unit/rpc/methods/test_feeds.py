@@ -11,6 +11,7 @@ import pytest
 from google.rpc import status_pb2
 
 from tests.unit.sessions.engines import shared_resources
+from tests.unit.threads import no_threads
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.layout import Layout
@@ -147,6 +148,16 @@ def test_requests_come_in_their_order(rpc: str, requests: list[Any], rule: str) 
     call.said.put(None)
     assert type(call.error) is InvalidArgumentError
     assert rule in call.error.message
+
+
+@pytest.mark.parametrize(("rpc", "start"), [("Infeed", INFEED), ("Outfeed", OUTFEED)])
+def test_a_stream_is_refused_where_the_system_refuses_its_thread(rpc: str, start: Any) -> None:
+    call = Call(rpc)
+    with no_threads():
+        call.said.put(start)
+        call.join()
+    assert type(call.error) is ResourceExhaustedError
+    assert "able to start threads" in call.error.message
 
 
 @pytest.mark.parametrize("rpc", ["DrainFeed", "CloseFeed"])
