@@ -97,6 +97,9 @@ class ThinDots:
     Figures are from the section on products with few rows in LOG.
     """
 
+    min_tile_row_bytes: int
+    """Fewest bytes of a result's row for tiles, half a vector: BLAS computes narrower ones."""
+
     max_inner_vectors: int = 48
     """Most vectors that a matrix is multiplied with along its rows without packing. 8, 16, 32
     vectors: 0.33, 0.33, 0.52 ms packed, 0.15, 0.25, 0.46 unpacked; equal from 56 on."""
@@ -137,7 +140,18 @@ class ThinDots:
     (LOG, benchmark rows against the state before)."""
 
     min_rows_per_vector: int = 8
-    """Fewest rows of the matrix per vector for which transposing the vectors pays off."""
+    """Fewest rows of the matrix per vector for which transposing the vectors pays off, however many
+    these are."""
+
+    max_transposed_vectors: int = 5
+    """Most vectors that are transposed for a matrix of fewer rows, at least two, where tiles would
+    pack both. f32, AVX2: 7 x 100,000 x 5 474 us by tiles, 226 transposed; 5 x 100,000 x 7 269 and
+    394 (LOG, deep products with few results)."""
+
+    max_small_products: int = 1_000_000
+    """Most multiplications that BLAS, which computes rows of less than `min_tile_row_bytes`, does
+    without packing. f32, AVX-512: 7 x 20,000 x 7 62 us, 7 x 21,000 x 7 292, transposed 58 (same
+    section of LOG)."""
 
     min_stored_bytes: int = 1 << 20
     """Smallest matrix in memory, in bytes, whose product with a vector is a dot instead of a sum

@@ -298,7 +298,7 @@ def tuning_of(machine: Machine) -> Tuning:
         LoopNests(Chunks(), Pieces(items, rows), WindowTiles(), items),
         FreeSums(16 * machine.partial_sums, 2 * machine.partial_sums),
         pass_tuning.Reductions(),
-        pass_tuning.ThinDots(),
+        pass_tuning.ThinDots(machine.vector_bytes // 2),
         pass_tuning.SmallDots(),
         pass_tuning.ConvolutionLayouts(),
         pass_tuning.ControlFlow(),

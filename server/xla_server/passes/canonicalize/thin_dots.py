@@ -36,19 +36,23 @@ def thin_dot(i: HloInstruction, tuning: ThinDots) -> ThinDot | None:
         return None
     (left,), (right,) = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     rows, columns = i.shape.dimensions[-2:]
-    is_right = rows <= columns
     across = [left == lhs.rank - 1, right == rhs.rank - 1]
-    is_inner, vectors_are_rows = across[::-1] if is_right else across
-    found = ThinDot(
-        i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1,
-        max(rows, columns),
-        min(rows, columns),
-        lhs.dimensions[left],
-        is_right,
-        is_inner,
-        vectors_are_rows or min(rows, columns) == 1,
-    )
-    return found if _is_faster(found, i.shape.element_type.byte_width, tuning) else None
+    # The larger operand is the first choice, as the other one may be transposed.
+    for is_right in (rows <= columns, rows > columns):
+        is_inner, vectors_are_rows = across[::-1] if is_right else across
+        count, vectors = (columns, rows) if is_right else (rows, columns)
+        found = ThinDot(
+            i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1,
+            count,
+            vectors,
+            lhs.dimensions[left],
+            is_right,
+            is_inner,
+            vectors_are_rows or vectors == 1,
+        )
+        if _is_faster(found, i.shape.element_type.byte_width, tuning):
+            return found
+    return None
 
 
 def _is_faster(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
@@ -58,7 +62,7 @@ def _is_faster(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
     if thin.is_inner:
         is_few = thin.vectors <= tuning.few_vectors
         least = tuning.min_inner_bytes_of_few if is_few else tuning.min_inner_bytes
-        is_ready = thin.vectors_are_rows or thin.count >= tuning.min_rows_per_vector * thin.vectors
+        is_ready = thin.vectors_are_rows or _are_worth_transposing(thin, width, tuning)
         is_thin = thin.vectors <= tuning.max_inner_vectors
         return is_ready and is_thin and thin.depth * width >= least
     # Neighbouring sums are stored by one vector, so they must be contiguous in the result.
@@ -72,3 +76,16 @@ def _is_faster(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
         and thin.vectors <= tuning.max_outer_vectors
         and row >= tuning.min_outer_bytes
     )
+
+
+def _are_worth_transposing(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
+    """Return whether making vectors rows takes less time than the packed product would."""
+    if thin.count >= tuning.min_rows_per_vector * thin.vectors:
+        return True
+    columns = thin.count if thin.is_right else thin.vectors
+    is_untiled = columns * width < tuning.min_tile_row_bytes
+    if is_untiled and thin.count * thin.vectors * thin.depth <= tuning.max_small_products:
+        return False
+    few = tuning.max_transposed_vectors
+    is_narrow = is_untiled and thin.vectors * width < tuning.min_tile_row_bytes
+    return thin.count > 1 and (is_narrow or thin.vectors <= few)

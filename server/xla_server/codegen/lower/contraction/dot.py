@@ -123,7 +123,8 @@ def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm
         return None
     is_known = is_by_blas(i, target.capability)
     # With few columns most lanes are idle. A loop nest is no better if it reads with strides.
-    if 2 * gemm.columns < gemm.lanes and (is_known or gemm.left.is_across):
+    is_narrow = gemm.columns * gemm.kind.width < target.tuning.thin_dots.min_tile_row_bytes
+    if is_narrow and (is_known or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
     return None if is_known and copied > gemm.tuning.max_packed_bytes else gemm
