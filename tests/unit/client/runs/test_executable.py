@@ -235,4 +235,6 @@ def test_an_execution_is_an_argument_of_every_kind_of_run(
         if connected is client:
             sharded = connected.compile(double(), mesh=connected.mesh((2,), ("x",)))
             found += [each.to_numpy() for each in sharded.execute_sharded(last)]
+            for argument in (xc.Shards([last, last]), connected.mesh((2,), ("x",)).shard(last)):
+                found += [each.to_numpy() for each in sharded.execute_sharded(argument)]
         np.testing.assert_array_equal(found, [4 * ONES] * len(found))
