@@ -236,7 +236,10 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
         share messages, and are answered together.
         """
-        given, donate = self._taken(arguments, donate)
+        if self._has(CAPABILITY_LAUNCH):
+            given, donate = self._taken(arguments, donate)
+        else:  # An execution has its buffers when it has ended.
+            given, donate = await asyncio.to_thread(self._taken, arguments, donate)
         if not self._has(CAPABILITY_RUN) or not self._is_small(given):
             work = functools.partial(self.run, *given, donate=donate, timeout=timeout)
             return await asyncio.to_thread(work)
