@@ -77,5 +77,5 @@ def test_a_stream_for_which_there_is_no_thread_is_refused_and_the_next_is_watche
         pass
     with watch.watching(stream):
         stream.answering = 7
-        until(lambda: stream.handed_on == [7])
+        until(lambda: stream.handed_over == [7])
     until(lambda: not _is_running())
