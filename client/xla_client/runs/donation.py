@@ -38,8 +38,8 @@ def donated_in_batch(
 ) -> list[tuple[int, ...]]:
     """Return for each run of a batch the numbers of the arguments to give up.
 
-    Only Buffers that occur once in the whole batch are given up: its runs have no fixed order. A run that is an
-    error gives up none.
+    Only Buffers that occur once in the whole batch are given up: its runs have no fixed order.
+    An error instead of a run's arguments has none to give up.
     """
     if not parameters:
         return [()] * len(batch)
