@@ -23,7 +23,7 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.runtime import executor, threads
 from xla_server.runtime.native import copy_range
 
-RUNTIME = (executor._enter, threads._help, threads._stop, copy_range)
+RUNTIME = (executor._run_all, threads._help, threads._stop, copy_range)
 """Functions of the runtime that are compiled to native code."""
 
 _STAGES = (

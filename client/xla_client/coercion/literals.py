@@ -86,8 +86,10 @@ def _raise_clearer(value: Any, shape: Shape) -> None:
             f"a value must fit its shape, got elements of {given} for {shape}",
             hint=f"array.astype({name!r}) converts; Python's numbers and lists take the type",
         )
-    # The kinds of Python's numbers, each of which has those before it.
-    if "bifc".index(array.dtype.kind) > "bifc".index(_kind_of(shape.element_type)):
+    # Kinds of numbers, each of which has those before it. Those of the numbers in a list count, and
+    # not the array's: numpy makes floats of some ints of 64 bits.
+    kinds = ("buifc".find(np.asarray(each).dtype.kind) for each in _leaves((value,)))
+    if max(kinds, default=0) > "buifc".find(_kind_of(shape.element_type)):
         raise InvalidArgumentError(
             f"a value must fit its shape, got {described(value)} for {shape}",
             hint=f"{shape.element_type.text} has no such numbers; only floats are rounded",

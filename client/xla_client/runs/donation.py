@@ -34,15 +34,16 @@ def donated_arguments(parameters: Collection[int], arguments: Sequence[Any]) -> 
 
 
 def donated_in_batch(
-    parameters: Collection[int], batch: Sequence[Sequence[Any]]
+    parameters: Collection[int], batch: Sequence[Sequence[Any] | Exception]
 ) -> list[tuple[int, ...]]:
     """Return for each run of a batch the numbers of the arguments to give up.
 
     Only Buffers that occur once in the whole batch are given up: its runs have no fixed order.
+    An error instead of a run's arguments has none to give up.
     """
     if not parameters:
         return [()] * len(batch)
-    lists = [each if isinstance(each, list | tuple) else () for each in batch]
+    lists = [() if isinstance(each, Exception) else each for each in batch]
     given = Counter(id(argument) for arguments in lists for argument in arguments)
     return [
         tuple(

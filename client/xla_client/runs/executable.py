@@ -236,18 +236,20 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
         share messages, and are answered together.
         """
-        given, donate = self._taken(arguments, donate)
+        taken = functools.partial(self._taken, arguments, donate)
+        # On a server without launches an execution has its buffers only when it has ended.
+        given, numbers = taken() if self._has(CAPABILITY_LAUNCH) else await asyncio.to_thread(taken)
         if not self._has(CAPABILITY_RUN) or not self._is_small(given):
-            work = functools.partial(self.run, *given, donate=donate, timeout=timeout)
+            work = functools.partial(self.run, *given, donate=numbers, timeout=timeout)
             return await asyncio.to_thread(work)
         if self._generation is not self._session.generation:
             await asyncio.to_thread(self._compile_anew)
-        if timeout is None and self._session.transport.timeout is None and not donate:
+        if timeout is None and self._session.transport.timeout is None and not numbers:
             request = self._plain_request(given)
             if request is None:
                 request = self._fetching(given, (), None).request.SerializeToString()
             return runs.fetched((await self._gathered.run(request)).value)
-        step, is_freed = self._fetching(given, donate, timeout), False
+        step, is_freed = self._fetching(given, numbers, timeout), False
         try:
             answer = await self._session.acall("Run", step.request, timeout)
             is_freed = True

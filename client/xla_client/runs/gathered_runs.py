@@ -175,7 +175,8 @@ class BatchedRuns(abc.ABC):
             XlaError: A run failed.
         """
         outcomes: list[Any] = []
-        given = list(zip(batch, donated_in_batch(self.donated_parameters, batch), strict=True))
+        taken = [_taken(each) for each in batch]
+        given = list(zip(taken, donated_in_batch(self.donated_parameters, taken), strict=True))
         has_run = extension_pb2.CAPABILITY_RUN in self._session.transport.capabilities
         if has_run and self._program_shape.result.byte_size <= run_request.FETCH_BYTES:
             for first in range(0, len(batch), _BATCH):
@@ -191,11 +192,12 @@ class BatchedRuns(abc.ABC):
         return outcomes
 
     def _batch_step(
-        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+        self, given: list[Argument] | Exception, donate: Sequence[int], timeout: float | None
     ) -> run_request.RunStepMessage | Exception:
         """The step of one run of a batch, or the error of arguments that do not fit."""
+        if isinstance(given, Exception):
+            return given
         try:
-            given = without_executions(arguments_of_run("each entry of batch", arguments))
             step = self.step(given, donate, timeout)
         except _FAULTS as error:
             return error
@@ -225,13 +227,22 @@ class BatchedRuns(abc.ABC):
         return outcomes
 
     def _outcome(
-        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+        self, given: list[Argument] | Exception, donate: Sequence[int], timeout: float | None
     ) -> Any:
+        if isinstance(given, Exception):
+            return given
         try:
-            given = arguments_of_run("each entry of batch", arguments)
             return self.run(*given, donate=donate, timeout=timeout)
         except _FAULTS as error:
             return error
+
+
+def _taken(arguments: Any) -> list[Argument] | Exception:
+    """Return the arguments of one run of a batch, or the error of what are none."""
+    try:
+        return without_executions(arguments_of_run("each entry of batch", arguments))
+    except _FAULTS as error:
+        return error
 
 
 def _raise_first(outcomes: Sequence[Any]) -> None:

@@ -42,7 +42,7 @@ Axes: TypeAlias = str | Sequence[str] | None
 @parameter_class
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sharded:
-    """An argument of `execute_sharded` that is cut: an array or a Buffer, and its sharding."""
+    """An argument of `execute_sharded` that is cut, and its sharding."""
 
     value: Argument
     sharding: Sharding
@@ -51,7 +51,7 @@ class Sharded:
 @parameter_class
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shards:
-    """An argument of `execute_sharded` that is an array or a Buffer for each participant."""
+    """An argument of `execute_sharded` that is a value of its own for each participant."""
 
     values: Sequence[Argument]
 
@@ -220,16 +220,17 @@ class ShardedRuns(abc.ABC):
         """Write an argument to a message; return the buffers that must outlive the message."""
         session = self._session
         if isinstance(argument, Shards):
-            shapes = [_as_given(each, shape) for each in argument.values]
-            pairs = zip(argument.values, shapes, strict=True)
-            buffers = [as_buffer(session, each, own, 0, timeout) for each, own in pairs]
+            buffers = [
+                as_buffer(session, each, _as_given(each, shape), 0, timeout)
+                for each in without_executions(argument.values)
+            ]
             for each in buffers:
                 message.shards.shards.add(handle=each.handle)
             return buffers
         if isinstance(argument, Sharded):
             message.sharding.CopyFrom(sharding_to_proto(argument.sharding))
             whole = argument.sharding.whole_shape(shape.without_layout())
-            argument, shape = argument.value, whole.with_default_layout()
+            (argument,), shape = without_executions([argument.value]), whole.with_default_layout()
         buffer = as_buffer(session, argument, _as_given(argument, shape), 0, timeout)
         message.data.handle = buffer.handle
         return [buffer]

@@ -1,5 +1,9 @@
 """Choosing between values element by element. Semantics: XLA's Select and Clamp."""
 
+from typing import Any
+
+import numpy as np
+
 from xla_client.coercion.literals import element_type_of
 from xla_client.ops.control import get_tuple_element, tuple
 from xla_client.ops.elementwise.binary import stretch
@@ -8,6 +12,7 @@ from xla_client.programs.builder import Op, errors_at, promoted
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
@@ -21,7 +26,7 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
     Args:
         pred: An array of preds.
         on_true: An array, or a number, which takes the element type of `on_false`; or a tuple. Two
-            numbers are of the wider type.
+            numbers of Python are of the wider type; one takes that of numpy's number beside it.
         on_false: An array, or a number, which takes the element type of `on_true`; or a tuple of
             the same structure, chosen from element by element.
 
@@ -44,11 +49,16 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
     like = next((side.shape for side in (on_true, on_false) if isinstance(side, Op)), None)
     with errors_at(Opcode.SELECT):
         if like is None:
-            like = Shape.scalar(element_type_of([on_true, on_false]))
+            like = Shape.scalar(_type_of_numbers(on_true, on_false))
         lhs, rhs = (promoted(pred.builder, side, like) for side in (on_true, on_false))
     wide = _widest(pred, lhs, rhs)
     operands = [pred, _broadcast(lhs, wide), _broadcast(rhs, wide)]
     return pred.builder.instruction(Opcode.SELECT, operands)
+
+
+def _type_of_numbers(*numbers: Any) -> ElementType:
+    own = {each.dtype for each in numbers if isinstance(each, np.generic)}
+    return ElementType.from_dtype(own.pop()) if len(own) == 1 else element_type_of([*numbers])
 
 
 @checked

@@ -79,6 +79,11 @@ def test_a_batch_gives_up_what_it_has_once(client: xc.Client, is_able: bool) -> 
     assert not other.is_deleted
     with pytest.raises(InvalidArgumentError, match="got the deleted"):
         run.run_batch([(alone, ONES)])
+    # An execution and its buffers are the same argument.
+    once, again = (run.submit(number * ONES, ONES) for number in (1, 2))
+    results = run.run_batch([(once, ONES), (again, ONES), (again.buffers, ONES)])
+    np.testing.assert_array_equal(results, [3 * ONES, 4 * ONES, 4 * ONES])
+    assert (once.buffers.is_deleted, again.buffers.is_deleted) == (True, False)
 
 
 @pytest.mark.parametrize("is_able", [True, False], ids=["one run", "calls"])

@@ -1,6 +1,7 @@
 """Compiled programs: the rounds that a run takes, and what it leaves behind."""
 
 import asyncio
+import threading
 from typing import Any
 
 import numpy as np
@@ -235,4 +236,23 @@ def test_an_execution_is_an_argument_of_every_kind_of_run(
         if connected is client:
             sharded = connected.compile(double(), mesh=connected.mesh((2,), ("x",)))
             found += [each.to_numpy() for each in sharded.execute_sharded(last)]
+            for argument in (xc.Shards([last, last]), connected.mesh((2,), ("x",)).shard(last)):
+                found += [each.to_numpy() for each in sharded.execute_sharded(argument)]
         np.testing.assert_array_equal(found, [4 * ONES] * len(found))
+
+
+def test_no_event_loop_stands_still_for_an_execution(plain_client: xc.Client) -> None:
+    run, execution = plain_client.compile(double()), plain_client.compile(endless()).submit(ONES)
+    watchdog = threading.Timer(10, execution.cancel)
+    watchdog.start()
+
+    async def begun_and_cancelled() -> None:
+        task = asyncio.create_task(run.arun(execution))
+        await asyncio.sleep(0)
+        assert not task.done()
+        execution.cancel()
+        with pytest.raises(XlaError):
+            await task
+
+    asyncio.run(begun_and_cancelled())
+    watchdog.cancel()

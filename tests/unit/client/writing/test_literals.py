@@ -58,6 +58,9 @@ def test_a_known_type_is_taken_by_numbers_of_python(client: xc.Client) -> None:
         ([1, 2j], "f32[2]", r"got \[1, 2j\] \(list\) for f32\[2\]"),
         (2, "pred[]", r"got 2 \(int\) for pred\[\]"),
         (1 << 40, "u8[]", r"for u8\[\], got int: u8 holds 0 to 255, got 1099511627776"),
+        ([np.uint8(1), np.uint8(2)], "f32[3]", r"got an array of \[2\] for f32\[3\]"),
+        ([np.uint8(1), np.uint8(2)], "pred[2]", r"got \[.*\] \(list\) for pred\[2\]"),
+        ([1 << 63, 1], "u64[3]", r"got an array of \[2\] for u64\[3\]"),
     ):
         with pytest.raises(InvalidArgumentError, match=sentence):
             as_literal(value, Shape.parse(shape))

@@ -4,6 +4,7 @@ import functools
 import operator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -140,7 +141,9 @@ def test_no_rank_is_promoted() -> None:
 
 def test_two_numbers_to_select_from_are_of_the_wider_type() -> None:
     x = Builder("program").parameter(0, "f32[3]")
+    one, two = ml_dtypes.bfloat16(1), ml_dtypes.bfloat16(2)
     pairs: list[tuple[Any, Any, str]] = [(1, 0, "s32"), (1.0, 0, "f32"), (0, np.int8(1), "s8")]
+    pairs += [(one, two, "bf16"), (one, 2.0, "bf16"), (np.uint64(1), 2, "u64")]
     for on_true, on_false, element_type in pairs:
         assert ops.select(x.gt(0), on_true, on_false).element_type.text == element_type
 

@@ -24,7 +24,7 @@ from xla_server.runtime.encoding import copy_range
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for function in (executor._enter, threads._help, threads._stop, copy_range):
+    for function in (executor._run_all, threads._help, threads._stop, copy_range):
         yield function.__name__, function
     for name, found in vocabulary(HOST).names.items():
         if isinstance(found, PythonFunction):
@@ -36,7 +36,7 @@ def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 FUNCTIONS = dict(_functions())
 
-SLICE = ("_enter", "_stop", "fill_64", "concatenate_bytes", "exact_sums_f32", "product_into_c64")
+SLICE = ("_run_all", "_stop", "fill_64", "concatenate_bytes", "exact_sums_f32", "product_into_c64")
 """Functions of each kind; numba's front end takes seconds for each of them."""
 
 
