@@ -126,10 +126,9 @@ def tanh(z: Complex) -> Complex:
     decay = exponential.exp(abs(z.real) * -2)
     end = Complex(with_sign(decay.constant(1), z.real), tangent / square * decay * 4)
     result = choose(far, end, near)
-    result = Complex(result.real, select(z.imag.equals(0), z.imag, result.imag))
+    x = select(z.real.differs(z.real), z.real, result.real)
+    result = Complex(x, select(z.imag.equals(0), z.imag, result.imag))
     limit = Complex(with_sign(decay.constant(1), z.real), z.real.constant(0))
-    is_undefined = z.real.differs(z.real)
-    result = Complex(select(is_undefined, z.real, result.real), result.imag)
     return choose(is_infinite(z.real), limit, undefined(~is_finite(z.imag), result))
 
 
