@@ -20,7 +20,6 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.linear_algebra.lapack import LAPACK_CALLS, lower_lapack
 from xla_server.codegen.lower.linear_algebra.sparse_product import lower_sparse_product
-from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.custom_calls.targets import sparse_product
 from xla_server.ir.module import HloInstruction
@@ -55,7 +54,7 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add one thunk that meets the other participants."""
     exchange = EXCHANGES[i.opcode]
     shapes = [operand.shape.dimensions for operand in i.operands]
-    results = [part.dimensions for part in array_shapes(i.shape)]
+    results = [part.dimensions for part in i.shape.parts]
 
     def call(run: Any, arrays: Sequence[Any], targets: Sequence[Any]) -> None:
         # Other participants read the operands until all have made their results.

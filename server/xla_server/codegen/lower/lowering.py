@@ -110,7 +110,7 @@ class Lowering:
 
     def results(self, i: HloInstruction) -> tuple[Value, ...]:
         """Make new values for a result that is an array, or for the arrays of a flat tuple."""
-        shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        shapes = i.shape.parts
         return tuple(self.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
 
     def call(self, computation: HloComputation, arguments: Sequence[Tree]) -> Deep[Tree]:

@@ -14,7 +14,7 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_nests.concatenate import write_loops
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopKernel, LoopTask
-from xla_server.codegen.lower.loop_nests.loop_lowering import Write, array_shapes
+from xla_server.codegen.lower.loop_nests.loop_lowering import Write
 from xla_server.codegen.schedules.builders.launches.chunks import calls_of
 from xla_server.evaluator.evaluation_cost import evaluation_time, evaluations_once
 from xla_server.fusion.analysis.fusible import is_scalar_constant
@@ -35,7 +35,7 @@ class LoopNestCosts:
 
         A fusion whose kernel cannot be written is left as it is: lowering meets the same error.
         """
-        if not all(shape.element_count for shape in array_shapes(fusion.shape)):
+        if not all(shape.element_count for shape in fusion.shape.parts):
             return frozenset()
         try:
             planner = _Planner(_task_of(fusion, self._target), self._write)
@@ -57,7 +57,7 @@ def _task_of(fusion: HloInstruction, target: Target) -> LoopTask:
         for operand in fusion.operands
         if not is_scalar_constant(operand)
     }
-    shapes = array_shapes(fusion.shape)
+    shapes = fusion.shape.parts
     values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
     return LoopTask.of(fusion, operands, values, target)
 

@@ -93,7 +93,7 @@ class _SmallLoop:
         self._instruction = i
         self._body, self._condition = i.called
         # A value may have another rank: reshapes share values.
-        self._shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        self._shapes = i.shape.parts
         self._initial = initial
         self._handed_on = handed_on
         self._on_device = on_device

@@ -23,7 +23,7 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     cost_of_evaluations,
     evaluated_instructions,
 )
-from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes, kernel_operands
+from xla_server.codegen.lower.loop_nests.loop_lowering import kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
@@ -148,7 +148,7 @@ class Product:
             value = lowering.new(shape or producer.shape, producer.name)
             return cls(lowering, producer, operands, value, value)
         read = kernel_operands(lowering, fusion.operands)
-        shape = array_shapes(fusion.shape)[0]
+        shape = fusion.shape.parts[0]
         result = value = lowering.new(shape, fusion.name)
         types = {producer.shape.element_type, shape.element_type}
         if is_apart or fusion.shape.is_tuple or len(types) > 1:

@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
-from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
@@ -62,11 +61,6 @@ def kernel_operands(
 ) -> dict[HloInstruction, Value]:
     """The operands that a kernel reads from buffers: all but constants of one element."""
     return {each: lowering.array(each) for each in operands if not is_scalar_constant(each)}
-
-
-def array_shapes(shape: Shape) -> tuple[Shape, ...]:
-    """The arrays of a result: itself, or the elements of a flat tuple."""
-    return shape.tuple_shapes if shape.is_tuple else (shape,)
 
 
 def _update_by_rows(name: str, nest: Nest, buffers: Sequence[Value]) -> KernelThunk:

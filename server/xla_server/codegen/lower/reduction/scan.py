@@ -21,7 +21,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
-from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes, lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.launches.stopping import SPAN, looking, watched_loop
 from xla_server.codegen.schedules.builders.scalar_builder import (
@@ -156,7 +156,7 @@ def step_of(i: HloInstruction) -> ScanStep:
         sums = [t.apply("add", pair, "f64") for pair in pairs]
         made = sums if len(sums) == 1 else [t.apply("complex_f64", sums, "c128")]
     final = combined(starts, made) if known else made
-    wanted = [shape.element_type for shape in array_shapes(i.shape)]
+    wanted = [shape.element_type for shape in i.shape.parts]
     give = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
     before = types, given, initial, starts, new, running
     return ScanStep(*before, first, following, give, behind, joined)

@@ -69,8 +69,7 @@ def apply_computation(
         converted(tracer, variable, element_type, kind)
         for variable, (_, element_type), kind in zip(known, arguments, kinds, strict=True)
     ]
-    shape = computation.root.shape
-    shapes = shape.tuple_shapes if shape.is_tuple else (shape,)
+    shapes = computation.root.shape.parts
     nodes = [
         converted(tracer, node, own.element_type, wanted)
         for node, own, wanted in zip(tracer.call(computation, given), shapes, results, strict=True)

@@ -71,7 +71,7 @@ class _Call:
         *batch, self.rows, self.columns = first.dimensions
         self.sizes = tuple(batch)
         self.batch = math.prod(batch)
-        self.results = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        self.results = i.shape.parts
 
     def option(self, name: str) -> str:
         """An attribute that is a letter."""
