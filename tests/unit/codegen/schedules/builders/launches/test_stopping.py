@@ -159,12 +159,12 @@ def test_a_run_after_a_cancelled_one_is_right_and_nothing_is_lost() -> None:
     begun = time.monotonic()
     expected = [np.array(part) for part in run(Cancellation())]
     whole = time.monotonic() - begun
-    kept = CPU._blocks.kept_bytes
+    kept = CPU._blocks.free_bytes
     cancellation = Cancellation()
     threading.Timer(whole / 20, cancellation.cancel).start()
     with pytest.raises(CancelledError):
         run(cancellation)
-    assert CPU._blocks.kept_bytes == kept
+    assert CPU._blocks.free_bytes == kept
     order = np.lexsort((y, x))
     for got, first, array in zip(run(Cancellation()), expected, (x, y), strict=True):
         np.testing.assert_array_equal(got, first)
