@@ -50,6 +50,12 @@ def test_logarithms_near_one(kind: str) -> None:
             assert_near("log", kind, [z.astype(np.complex64 if kind == "c64" else np.complex128)])
 
 
+def test_tangents_where_a_quotient_by_one_has_most_roundings() -> None:
+    z = 1e-7 + 1j * np.linspace(0.75, 0.8, COUNT)
+    assert_near("tanh", "c128", [z])
+    assert_near("tan", "c128", [z * 1j])
+
+
 def test_logistic_near_its_poles() -> None:
     turns = np.exp(1j * np.linspace(-np.pi, np.pi, 2001))
     for distance in (1e-9, 1e-5, 1e-2):

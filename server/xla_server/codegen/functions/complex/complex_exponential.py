@@ -105,8 +105,10 @@ def cosh(z: Complex) -> Complex:
 
 def tanh(z: Complex) -> Complex:
     """Return the hyperbolic tangent; NaN for a non-finite imaginary part and a finite real one."""
-    sine_of_one, cosine_of_one = sines(z.imag)
-    tangent = sine_of_one / cosine_of_one
+    # Formulas of the double angle would add too many roundings.
+    double_sine, double_cosine = sines(z.imag * 2)
+    single_sine, single_cosine = sines(z.imag)
+    tangent = single_sine / single_cosine
     square = tangent * tangent + 1
     far = abs(z.real) > 20
     sine = exponential.sinh(select(far, z.real.constant(0), z.real))
@@ -116,17 +118,17 @@ def tanh(z: Complex) -> Complex:
     # The quotients of sinh 2x and sin 2y by cosh 2x + cos 2y have fewer roundings. They are used
     # unless that sum cancels.
     doubled = select(far, z.real.constant(0), z.real) * 2
-    turned = real.fma(sine_of_one * -2, sine_of_one, 1)
-    total = exponential.cosh(doubled) + turned
-    plain = Complex(exponential.sinh(doubled) / total, sine_of_one * cosine_of_one * 2 / total)
-    near = choose((turned > -0.25) | (abs(z.real) > 1), plain, near)
+    total = exponential.cosh(doubled) + double_cosine
+    plain = Complex(exponential.sinh(doubled) / total, double_sine / total)
+    # Twice the largest imaginary parts is infinite.
+    is_plain = (double_cosine > -0.25) | ((abs(z.real) > 1) & is_finite(double_cosine))
+    near = choose(is_plain, plain, near)
     decay = exponential.exp(abs(z.real) * -2)
     end = Complex(with_sign(decay.constant(1), z.real), tangent / square * decay * 4)
     result = choose(far, end, near)
-    result = Complex(result.real, select(z.imag.equals(0), z.imag, result.imag))
+    x = select(z.real.differs(z.real), z.real, result.real)
+    result = Complex(x, select(z.imag.equals(0), z.imag, result.imag))
     limit = Complex(with_sign(decay.constant(1), z.real), z.real.constant(0))
-    is_undefined = z.real.differs(z.real)
-    result = Complex(select(is_undefined, z.real, result.real), result.imag)
     return choose(is_infinite(z.real), limit, undefined(~is_finite(z.imag), result))
 
 

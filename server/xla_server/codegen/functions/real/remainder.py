@@ -36,7 +36,7 @@ def rem(x: Value, y: Value) -> Value:
 
 def by_power_of_two(x: Value, divisor: float) -> Value:
     """Return the same for a power of two from 1 on, whose quotients are exact: without a branch."""
-    rest = fma(-truncated(x * (1 / divisor)), divisor, x)
+    rest = fma(-truncated(x / divisor), divisor, x)
     # A remainder of zero is positive so far.
     return select(abs(x) < divisor, x, with_sign_bit(rest, x))
 
