@@ -15,6 +15,7 @@ from tests.unit.codegen.kernel_ir.kernels import (
 )
 from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.functions.table import FUNCTIONS
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.kernel_ir.analysis.counts import (
     KernelWork,
     Work,
@@ -220,4 +221,8 @@ def test_every_function_of_a_row_costs_what_the_row_says() -> None:
     for row in ROWS.values():
         found = names & {f"{row.kernel}_{kind}" for kind in Type}
         found |= names & {*map(out_of_line, found)}
+        if row.kernel in ARITHMETIC:
+            # Kernels have one instruction of all real types, which calls functions of some.
+            found -= {name for name in found if name.endswith(("_f32", "_f64"))}
+            found.add(row.kernel)
         assert {cost_of(name) for name in found} <= {row.cost}
