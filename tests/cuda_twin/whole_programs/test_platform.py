@@ -30,6 +30,7 @@ from xla_server.backends.cuda.buffers import CudaBuffer
 from xla_server.backends.platform import Buffer
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
@@ -79,7 +80,7 @@ def test_nothing_is_read_before_it_is_there(late: Cuda) -> None:
 def test_launched_executions_are_enqueued_behind_each_other(
     late: Cuda, monkeypatch: pytest.MonkeyPatch, donate: bool
 ) -> None:
-    service = Session(SharedResources(late, Limits(1 << 20)))
+    service = Session(SharedResources(late, Limits(1 << 20), ThreadPool(8, "execution")))
     launched, launch_value = list[int](), service.data.launch
 
     def noted(handle: int, pending: ValueFuture, buffer: Buffer) -> None:
