@@ -13,6 +13,9 @@ from typing import Any
 
 from xla_host.environment_variables import WORK_QUEUES
 
+MODULE_NAME = "xla_server.backends.cuda.worker.device.cuda_driver"
+"""The module that is imported for each test, as it imports the bindings."""
+
 TOTAL_BYTES = 1 << 20
 CONTEXT, POOL, MODULE, FUNCTION, GRAPH, EXECUTABLE, CHILD = 0x77, 0x99, 0xA, 0xB, 0xC, 0xD, 0xE
 EVENT = 0xF
