@@ -7,6 +7,7 @@ numbers are constants of the program, an argument for each type, which a call lo
 
 import collections
 import dataclasses
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -56,8 +57,10 @@ def with_shared_kernels(code: Code) -> Code:
     constants = dict(code.constants)
     changed: dict[Row, Row] = {}
     for similar in _groups(list(thunks), _outline):
-        for members in _groups(similar, lambda kernel: _form(kernel)[0]):
-            changed |= _shared({kernel: thunks[kernel] for kernel in members}, constants)
+        forms = [(kernel, *_form(kernel)) for kernel in similar]
+        for members in _groups(forms, operator.itemgetter(1)):
+            numbers = {kernel: own for kernel, _, own in members}
+            changed |= _shared({kernel: thunks[kernel] for kernel in numbers}, numbers, constants)
     rows = [changed.get(row, row) for row in code.rows]
     origins = {changed.get(row, row): origin for row, origin in code.origins.items()}
     return dataclasses.replace(code, rows=rows, constants=constants, origins=origins)
@@ -89,10 +92,11 @@ def _form(kernel: Kernel) -> tuple[str, dict[str, _Number]]:
 
 
 def _shared(
-    members: dict[Kernel, list[KernelThunk]], constants: dict[Value, Any]
+    members: dict[Kernel, list[KernelThunk]],
+    numbers: dict[Kernel, dict[str, _Number]],
+    constants: dict[Value, Any],
 ) -> dict[Row, Row]:
     """Return thunks of one kernel for those of all; add their numbers to `constants`."""
-    numbers = {kernel: _form(kernel)[1] for kernel in members}
     (first, (thunk, *_)), *_ = members.items()
     names = collections.defaultdict[Type, list[str]](list)
     for name, (kind, _) in numbers[first].items():
