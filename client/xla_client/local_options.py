@@ -21,6 +21,7 @@ class LocalOptions(TypedDict, total=False):
 
     grace_seconds: Real
     log_level: Text
+    metrics_listen: Text
     max_device_bytes: Size
     spared_device_share: Real
     upload_silence_seconds: Real

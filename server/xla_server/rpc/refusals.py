@@ -1,5 +1,6 @@
 """Refusals of calls as they arrive: their statuses, and the log of them."""
 
+import collections
 import functools
 import logging
 import time
@@ -22,6 +23,8 @@ class Refusals:
     """The refused calls of one server, counted between two lines of the log."""
 
     def __init__(self) -> None:
+        self.by_code: collections.Counter[str] = collections.Counter()
+        """Number of all refused calls, by the names of their statuses."""
         self._count = 0
         self._logged_at = -_LOG_SECONDS
 
@@ -29,6 +32,7 @@ class Refusals:
         """Return the status that refuses a call of the rpc at `path`, after logging it."""
         name = path.rpartition("/")[2]
         self._count += 1
+        self.by_code[error.code.name] += 1
         now = time.monotonic()
         if now - self._logged_at >= _LOG_SECONDS:
             facts = {"rpc": name, "code": error.code.name, "peer": peer}

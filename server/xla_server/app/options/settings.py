@@ -139,6 +139,14 @@ def _check_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
     return addresses
 
 
+def _check_metrics_address(address: str) -> str:
+    if address.startswith("unix"):
+        raise ValueError(f"must be HOST:PORT or [IPV6]:PORT, got {address!r}")
+    if address:
+        _check_address(address)
+    return address
+
+
 SIZE = BeforeValidator(parse_size)
 """Marks a number of bytes, which may be written with a unit (app/options/sizes.py)."""
 
@@ -197,6 +205,11 @@ class Settings(BaseSettings):
     )
     grace_seconds: Seconds = _option(30.0, "time that calls in progress have to end after SIGTERM")
     log_level: LogLevel = _option(LogLevel.INFO, "lowest severity of messages to log")
+    metrics_listen: Annotated[str, AfterValidator(_check_metrics_address)] = _option(
+        "",
+        "HOST:PORT of Prometheus' metrics at /metrics, by plain HTTP to all that can connect; "
+        "empty: none",
+    )
     max_device_bytes: Bytes = _option(
         MemoryFraction(1, 2),
         "memory for values on devices; with cuda by default cuda-memory-fraction of all GPUs",

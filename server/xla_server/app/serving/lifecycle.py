@@ -15,6 +15,7 @@ from xla_host import allocator
 from xla_server.app.options.settings import Settings
 from xla_server.app.serving.access import AccessControl, connecting_line, prepare_access
 from xla_server.app.serving.distribution import backend_of_all, follow, joined_world, leading
+from xla_server.app.serving.metrics_endpoint import metrics_endpoint
 from xla_server.app.serving.wakeup import TIMED_OUT, Events
 from xla_server.app.serving.wiring import create_server
 from xla_server.backends.platform import Backend
@@ -64,6 +65,7 @@ def run_until_signalled(settings: Settings) -> None:
         Events(_SIGNALS) as events,
         leading(settings, world, backend) as hosts,
         create_server(settings, backend, access, hosts) as server,
+        metrics_endpoint(settings.metrics_listen, server.metrics) as metrics_address,
     ):
         if hosts is not None:
             # Health reports whether all processes are alive.
@@ -71,7 +73,7 @@ def run_until_signalled(settings: Settings) -> None:
             hosts.watch(functools.partial(server.set_distributed, is_whole=False))
         # Objects loaded by now live on: scanning them takes longer than compiling a program.
         gc.freeze()
-        _announce(server, backend)
+        _announce(server, backend, metrics_address)
         _announce_access(server, access)
         _LOG.info("ready", extra={"listening": list(server.addresses)})
         preparation = _Preparation(backend, events, only_loads=not settings.prepare)
@@ -99,13 +101,13 @@ def _leave() -> None:
     os._exit(0)
 
 
-def _announce(server: RpcServer, backend: Backend) -> None:
+def _announce(server: RpcServer, backend: Backend, metrics_address: str) -> None:
     facts = {
         "listening": server.address,
         "addresses": list(server.addresses),
         "platform": str(backend.platform),
         "devices": len(backend.devices),
-    }
+    } | ({"metrics": metrics_address} if metrics_address else {})
     try:
         print(json.dumps(facts), flush=True)
     except OSError as error:

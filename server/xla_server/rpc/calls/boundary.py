@@ -31,6 +31,7 @@ from xla_server.rpc.calls.response_memory import (
 )
 from xla_server.rpc.errors import client_error, status_of, status_proto_of
 from xla_server.rpc.metadata import session_token
+from xla_server.rpc.metrics import CallMetrics
 from xla_server.rpc.peers.callers import Callers
 from xla_server.sessions.session_registry import SessionRegistry
 
@@ -53,6 +54,7 @@ class Boundary:
     calls: ActiveCalls
     max_bytes: int
     callers: Callers = dataclasses.field(default_factory=Callers)
+    metrics: CallMetrics = dataclasses.field(default_factory=CallMetrics)
 
     def parse(self, rpc: Rpc, request: bytes, decode: Decode | None = None) -> Any:
         """The request, by protobuf or `decode`.
@@ -109,8 +111,9 @@ class Boundary:
         return data
 
     def _logged_error(self, rpc: Rpc, error: BaseException, peer: str, started: float) -> XlaError:
-        """Return the error that the client gets, after logging it."""
+        """Return the error that the client gets, after logging and counting it."""
         logged = client_error(error, rpc.name).at(rpc.name)
+        self.metrics.ended(rpc, started, logged.code.name)
         seconds = time.monotonic() - started
         facts = {"rpc": rpc.name, "code": logged.code.name, "peer": peer, "seconds": seconds}
         if logged.incident:
@@ -152,6 +155,7 @@ class Handler:
         response = b""
         try:
             response = self._answer(request, context)
+            self.boundary.metrics.ended(self.rpc, started)
             size = len(request) + len(response)
             if size >= allocator.LARGE_BYTES:
                 allocator.transferred(size)

@@ -112,6 +112,7 @@ class DeferredHandler:
                         context,
                         reservation_of(service.response_memory, response, len(data)).release,
                     )
+                boundary.metrics.ended(rpc, started)
             except BaseException as error:
                 # The boundary, as in Handler: for any exception the client gets a status of ours.
                 status = boundary.status(rpc, error, context.peer(), started)

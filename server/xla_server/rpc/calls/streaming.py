@@ -142,7 +142,9 @@ class StreamHandler:
             if not ending.acquire(blocking=False):
                 return
             status = None
-            if error is not None:
+            if error is None:
+                boundary.metrics.ended(self._rpc, started)
+            else:
                 status = boundary.status(self._rpc, error, context.peer(), started)
             end_call(context, send_response_callback, status)
 

@@ -34,7 +34,7 @@ class CallAdmission(ConcurrencyLimit):
     ) -> None:
         super().__init__(limits, "calls", "Wait for calls to end, or give some up.")
         self._account_of = account_of
-        self._refusals = Refusals()
+        self.refusals = Refusals()
 
     def admit(self, state: Any, event: Any, identity: str = "") -> grpc.Status | None:
         """Take a slot for a call that arrives with `event`; return the status of a refusal.
@@ -46,7 +46,7 @@ class CallAdmission(ConcurrencyLimit):
             self.enter(state, *self.owner_of(event, identity))
         except ResourceExhaustedError as error:
             path, peer = event.call_details.method.decode(), event.call.peer().decode()
-            return self._refusals.status(error, path, peer)
+            return self.refusals.status(error, path, peer)
         return None
 
     def owner_of(self, event: Any, identity: str = "") -> tuple[str, Caller]:

@@ -8,7 +8,6 @@ from xla_server.rpc.calls.method_table import MethodSpec
 from xla_server.rpc.methods import feeds, programs, runs, shared_memory, transfers
 from xla_server.rpc.methods.server_status import ServerRpcs
 from xla_server.rpc.methods.sessions import SessionRpcs
-from xla_server.rpc.threads.pools import Pools
 from xla_server.sessions.session_registry import SessionRegistry
 
 CAPABILITIES: Sequence[extension_pb2.Capability] = (
@@ -31,13 +30,12 @@ def extension_methods(
     sessions: SessionRegistry,
     max_message_bytes: int,
     shared_memory_socket: str = "",
-    pools: Pools | None = None,
-    max_resident_bytes: int = 0,
+    server: ServerRpcs | None = None,
 ) -> dict[str, MethodSpec]:
     """Return the entries of all rpcs by name.
 
-    Without a socket there is no shared memory, as OpenSession reports. DescribeServer reports the
-    pools and the limit of resident memory.
+    Without a socket there is no shared memory, as OpenSession reports. `server` has DescribeServer;
+    by default it reports no pools.
     """
     capabilities = list(CAPABILITIES)
     if shared_memory_socket:
@@ -45,7 +43,7 @@ def extension_methods(
         capabilities.append(extension_pb2.CAPABILITY_SHARED_PIECES)
     groups: Sequence[Mapping[str, MethodSpec]] = (
         SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).methods,
-        ServerRpcs(sessions, pools, max_resident_bytes).methods,
+        (server or ServerRpcs(sessions, None, 0)).methods,
         transfers.METHODS,
         feeds.METHODS,
         runs.METHODS,

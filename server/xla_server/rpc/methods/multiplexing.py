@@ -187,6 +187,7 @@ class _Call:
             data = serialize(self._rpc, response)
             if len(data) >= LARGE_BYTES:
                 reservation = reservation_of(stream.response_memory, made, len(data))
+            stream.boundary.metrics.ended(self._rpc, self._started)
         except BaseException as error:
             discard(made)
             response.ClearField("response")

@@ -41,6 +41,14 @@ class ServerRpcs:
             raise InvalidArgumentError(
                 f"one answer must describe at most {_MAX_SESSIONS} sessions, got {request.sessions}"
             )
+        response = self.state()
+        found = [self._summary(session) for session in self._sessions.all()]
+        found.sort(key=lambda each: each.use.device_bytes, reverse=True)
+        response.described_sessions.extend(found[: request.sessions or _MAX_SESSIONS])
+        return response
+
+    def state(self) -> extension_pb2.DescribeServerResponse:
+        """Return the state of the server, without its sessions."""
         engine = self._sessions.engine
         limits, programs = engine.limits, engine.programs
         response = extension_pb2.DescribeServerResponse(
@@ -68,9 +76,6 @@ class ServerRpcs:
             response.streams.CopyFrom(_usage(streams.used, streams.limit))
             for pool, threads in self._pools.threads.items():
                 response.pools.add(name=pool, threads=threads.count, waiting=threads.waiting)
-        found = [self._summary(session) for session in self._sessions.all()]
-        found.sort(key=lambda each: each.use.device_bytes, reverse=True)
-        response.described_sessions.extend(found[: request.sessions or _MAX_SESSIONS])
         return response
 
     def _summary(self, session: SessionEntry) -> extension_pb2.SessionSummary:

@@ -31,7 +31,7 @@ class Gate:
     def __init__(self, authenticator: Authenticator | None = None) -> None:
         """Without an authenticator every client may call."""
         self.authenticator = authenticator or Authenticator(Sources())
-        self._refusals = Refusals()
+        self.refusals = Refusals()
 
     def admit(self, context: grpc.ServicerContext, path: str) -> Identity:
         """Return the identity of a call of the rpc at `path`.
@@ -74,7 +74,7 @@ class Gate:
         try:
             return self.admit(context, path)
         except XlaError as error:
-            return self._refusals.status(error, path, context.peer())
+            return self.refusals.status(error, path, context.peer())
 
 
 def bearer_token(metadata: Sequence[tuple[str, str | bytes]] | None) -> str | None:

@@ -74,6 +74,8 @@ def test_other_addresses_are_refused(listen):
     [
         ("devises = 2", "devises"),
         ("devices = 0", "devices"),
+        ("metrics_listen = 'unix:/m'", "metrics_listen: must be HOST:PORT or [IPV6]:PORT"),
+        ("metrics_listen = '9464'", "metrics_listen: must be HOST:PORT"),
         ("devices = 'many'", "many"),
         ("devices = '0'", "devices: must be at least 1, or all"),
         ("cuda_memory_fraction = 1.5", "cuda_memory_fraction"),
