@@ -20,7 +20,7 @@ import gc, os, signal, sys
 from xla_server.app.serving import lifecycle as run
 from xla_server.app.options.settings import Settings
 
-def announced(server, settings):
+def announced(server, backend, metrics_address):
     assert gc.get_freeze_count() > 10_000
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -119,7 +119,7 @@ def test_a_server_whose_ready_line_has_nowhere_to_go_serves_on(
     monkeypatch.setattr("sys.stdout", Full())
     server: Any = SimpleNamespace(address="here:1", addresses=["here:1"])
     backend: Any = SimpleNamespace(platform="cpu", devices=())
-    lifecycle._announce(server, backend)
+    lifecycle._announce(server, backend, "")
     assert sys.stdout is None
     ends: list[int] = []
     monkeypatch.setattr("os._exit", ends.append)

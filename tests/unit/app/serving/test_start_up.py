@@ -37,9 +37,9 @@ def load(self):
 
 announced, announce = threading.Event(), run._announce
 
-def announcing(server, backend):
+def announcing(*facts):
     print("loaded", json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
-    announce(server, backend)
+    announce(*facts)
     announced.set()
 
 deferred.DeferredBackend._backend, run._announce = load, announcing
