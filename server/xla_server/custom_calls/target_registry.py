@@ -43,6 +43,14 @@ The function exists in the process that lowered the program; the call has its nu
 there, or its address.
 """
 
+_OF_GPUS = ("cu", "hip", "__cu", "__gpu$", "triton")
+"""Beginnings of the names of targets that JAX and XLA write for GPUs."""
+
+_GPU_HINT = (
+    "The program was lowered for a GPU: lower(lowering_platforms=('cpu',)), or "
+    "export(platforms=['cpu']), calls LAPACK, which the server has."
+)
+
 _REASON = (
     "calls a Python function of the process that made the program, which a server cannot reach; "
     "leave debug.print, pure_callback and io_callback out of programs for it"
@@ -111,9 +119,10 @@ class CustomCallRegistry:
             )
         if target is None:
             near = difflib.get_close_matches(name[:_NAME_SHOWN], self._targets, _NAMES_SHOWN, 0.6)
-            hint = f"; near it are {', '.join(near)}" if near else ""
+            names = f"; near it are {', '.join(near)}" if near else ""
             raise UnimplementedError(
-                f'target "{name[:_NAME_SHOWN]}" is not known to this server{hint}'
+                f'target "{name[:_NAME_SHOWN]}" is not known to this server{names}',
+                hint=_GPU_HINT if name.startswith(_OF_GPUS) else "",
             ).at(instruction.opcode, instruction.name)
         try:
             target.check(instruction)

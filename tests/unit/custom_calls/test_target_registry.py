@@ -45,6 +45,9 @@ def test_an_unknown_target_is_told_with_names_near_it() -> None:
         call(BUILTIN, "lapack_spotrf", "f32[]")
     with pytest.raises(UnimplementedError, match=r'"zzzz" is not known to this server$'):
         call(BUILTIN, "zzzz", "f32[]")
+    with pytest.raises(UnimplementedError, match=r"spotrf_ffi") as caught:
+        call(BUILTIN, "cusolver_potrf_ffi", "f32[]")
+    assert "lowering_platforms=('cpu',)" in caught.value.hint
     with pytest.raises(UnimplementedError) as caught:
         call(BUILTIN, "x" * 100_000, "f32[]")
     assert len(str(caught.value)) < 400

@@ -169,7 +169,10 @@ class _Checker:
             if not leaf.is_array and not leaf.is_token:
                 raise UnimplementedError(f"values must be made of arrays and tokens, got {leaf}")
             if UNBOUNDED in leaf.dimensions:
-                raise UnimplementedError(f"every dimension must have a size or a bound, got {leaf}")
+                raise UnimplementedError(
+                    f"every dimension must have a size or a bound, got {leaf}",
+                    hint="Lower it for sizes: jax.jit(exported.call).lower(*arguments).",
+                )
         if self._max_value_bytes is not None and shape.byte_size > self._max_value_bytes:
             raise ResourceExhaustedError(
                 f"a value may take {self._max_value_bytes} bytes, got {shape.byte_size} for {shape}"

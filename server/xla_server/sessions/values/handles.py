@@ -221,7 +221,8 @@ class HandleTable(Generic[V]):
         noun = self._kind.noun
         return NotFoundError(
             f"{'an' if noun[0] in 'aeiou' else 'a'} {noun} handle of this session is needed, got "
-            f"{handle}, which it was never given"
+            f"{handle}, which it was never given",
+            hint="What another client made belongs to its session.",
         )
 
 
