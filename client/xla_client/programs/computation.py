@@ -1,6 +1,7 @@
 """A finished program."""
 
 import copy
+import os
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,8 +23,8 @@ ProgramLike: TypeAlias = Any
 """A program in one of these forms: a Computation; a Builder, whose last instruction is the result;
 an Op, which is the result; HLO as a message, as its bytes or as text; StableHLO as text or bytes.
 
-Objects of XLA's Python bindings, of `jax.jit(f).lower(...)` and of `jax.export.export(f)(...)`
-count, too."""
+Objects of XLA's Python bindings, of `jax.jit(f).lower(...)`, its StableHLO as `compiler_ir()`, and
+of `jax.export.export(f)(...)` count, too."""
 
 _ACCEPTED = (
     "a Computation, a Builder or an Op, an HloModuleProto or its bytes, HLO text, StableHLO, a "
@@ -102,7 +103,9 @@ class Computation:
         if module is None:
             raise InvalidArgumentError(
                 f"a serialized HloModuleProto or HloProto is needed, got {len(data)} bytes that "
-                "are neither"
+                "are neither",
+                hint="jax.export.deserialize(data) makes a program of the bytes of "
+                "Exported.serialize().",
             )
         return cls(module, grid)
 
@@ -198,8 +201,10 @@ def as_computation(program: ProgramLike, client: ModuleConverter | None = None) 
             program.compiler_ir("hlo").as_serialized_hlo_module_proto()
         )
     if hasattr(program, "mlir_module_serialized"):
+        return Computation.from_serialized(conversions.from_exported(program))
+    if hasattr(getattr(program, "operation", None), "write_bytecode"):
         return Computation.from_serialized(
-            conversions.from_stablehlo(program.mlir_module_serialized)
+            conversions.from_stablehlo(conversions.bytecode_of(program))
         )
     raise ArgumentTypeError(
         f"computation must be {_ACCEPTED}, got {described(program)}", hint=_advice(program)
@@ -207,6 +212,10 @@ def as_computation(program: ProgramLike, client: ModuleConverter | None = None) 
 
 
 def _advice(program: object) -> str:
+    if isinstance(program, os.PathLike):
+        return conversions.FILE_HINT
+    if hasattr(program, "runtime_executable"):
+        return "It was compiled for this machine: pass what lower(...) returned, without compile()."
     if hasattr(program, "lower"):
         return "A function of jax.jit becomes a program for arguments: f.lower(x)."
     if callable(program):

@@ -24,6 +24,14 @@ _CONVERTERS = ("jaxlib._jax", "jaxlib.xla_extension")
 _ERRORS = (RuntimeError, ValueError, TypeError)
 """Classes of jaxlib's errors, which depend on its version, or that they derive from."""
 
+FILE_HINT = (
+    "A file is read first: path.read_text() of HLO text (.hlo, .txt), path.read_bytes() of others "
+    "(.pb, .mlir)."
+)
+"""Advice for the name of a file in place of a program."""
+
+_FILE_ENDINGS = (".hlo", ".txt", ".pb", ".mlir")
+
 _UNBOUNDED = b"\x80" * 9 + b"\x01"
 """The size of a dimension without a bound, -2^63, in a message."""
 
@@ -47,6 +55,10 @@ def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, "Device
     """
     if not text.lstrip().startswith("HloModule") and "func.func" in text:
         return from_stablehlo(text), None
+    if text.endswith(_FILE_ENDINGS) and "\n" not in text:
+        raise InvalidArgumentError(
+            f"HLO text must begin with HloModule, got {text!r:.200}", hint=FILE_HINT
+        )
     if client is None:
         raise InvalidArgumentError(
             "HLO text is read by a server, so a client is needed, got none",
@@ -117,6 +129,29 @@ def from_stablehlo(module: str | bytes) -> bytes:
     return found
 
 
+def from_exported(exported: Any) -> bytes:
+    """Return the serialized HLO of a jax.export.Exported.
+
+    One for several platforms takes the platform's number as its first argument, so it is lowered
+    again, for "cpu" where that is one of them. Raises as `from_stablehlo`.
+    """
+    platforms = exported.platforms
+    if len(platforms) == 1:
+        return from_stablehlo(exported.mlir_module_serialized)
+    jax = importlib.import_module("jax")
+    arguments, named = jax.tree.unflatten(exported.in_tree, exported.in_avals)
+    chosen = "cpu" if "cpu" in platforms else platforms[0]
+    traced = jax.jit(exported.call).trace(*arguments, **named)
+    return from_stablehlo(bytecode_of(traced.lower(lowering_platforms=(chosen,)).compiler_ir()))
+
+
+def bytecode_of(module: Any) -> bytes:
+    """Return the bytecode of a module of MLIR's Python bindings."""
+    code = io.BytesIO()
+    module.operation.write_bytecode(code)
+    return code.getvalue()
+
+
 def _translated(converter: Any, module: str | bytes) -> bytes:
     converted = converter.mlir_module_to_xla_computation(
         module, use_tuple_args=False, return_tuple=False
@@ -129,9 +164,7 @@ def _refined(converter: Any, module: str | bytes) -> bytes:
     """Return the module with static shapes instead of those that its arguments determine."""
     if isinstance(module, bytes):
         with importlib.import_module("jaxlib.mlir.ir").Context():
-            code = io.BytesIO()
-            converter.deserialize_portable_artifact(module).operation.write_bytecode(code)
-            module = code.getvalue()
+            module = bytecode_of(converter.deserialize_portable_artifact(module))
     source = module if isinstance(module, bytes) else module.encode()
     refined: bytes = converter.refine_polymorphic_shapes(source)
     return refined

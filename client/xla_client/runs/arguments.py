@@ -72,8 +72,17 @@ def require_count(arguments: Sequence[Argument], parameters: Sequence[Shape]) ->
     if len(arguments) != len(parameters):
         raise InvalidArgumentError(
             f"a program must get one argument per parameter, got {len(arguments)} for "
-            f"({', '.join(map(str, parameters))})"
+            f"({', '.join(map(str, parameters))})",
+            hint=_count_hint(arguments, parameters),
         )
+
+
+def _count_hint(arguments: Sequence[Argument], parameters: Sequence[Shape]) -> str:
+    if any(isinstance(argument, dict | tuple | list) for argument in arguments):
+        return "Programs take flat arguments: run(*jax.tree.leaves(arguments)), or run(*values)."
+    if len(arguments) > len(parameters):
+        return "jax.jit leaves out arguments that its function does not use, without keep_unused."
+    return ""
 
 
 def require_compatible(buffer: Buffer, shape: Shape) -> Buffer:

@@ -59,7 +59,8 @@ class Buffer:
         self.require_present()
         if not self._finalizer.alive:
             raise InvalidArgumentError(
-                f"a buffer must be alive to be used, got the deleted {self._shape}"
+                f"a buffer must be alive to be used, got the deleted {self._shape}",
+                hint="delete() and runs that it is donated to end it; donate=() of a run keeps it.",
             )
         return self._handle
 
@@ -225,7 +226,9 @@ class Buffer:
 
         def __getattr__(self, name: str) -> NoReturn:
             advice = ""
-            if hasattr(np.ndarray, name) and not name.startswith("_"):
+            if name == "block_until_ready":
+                advice = "; its value is there when the run returns (submit does not wait)"
+            elif hasattr(np.ndarray, name) and not name.startswith("_"):
                 advice = f"; buffer.to_numpy().{name} fetches the value"
             raise AttributeError(f"a Buffer has no attribute {name!r}{advice}", name=name, obj=self)
 

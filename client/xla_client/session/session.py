@@ -182,7 +182,7 @@ class Session:
                 return refused
             happened, hint = self._loss, "The server may have made the call. Its values are lost."
         except UnavailableError:
-            happened = f"no server answers at {self.transport.target} now"
+            happened = f"no call is answered at {self.transport.target} now"
         except XlaError:
             return UnavailableError(error.message, op=error.op, hint=hint)
         return UnavailableError(f"{error.message}; {happened}", op=error.op, hint=hint)

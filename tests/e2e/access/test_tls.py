@@ -43,9 +43,10 @@ def works(target: str, tls: xc.Tls, **named: object) -> None:
         assert client.to_device(np.float32(3)).to_numpy() == 3
 
 
-def refused(target: str, tls: xc.Tls | None, words: str, **named: object) -> None:
-    with pytest.raises(xc.UnavailableError, match=words):
+def refused(target: str, tls: xc.Tls | None, words: str, hint: str = "", **named: object) -> None:
+    with pytest.raises(xc.UnavailableError, match=words) as caught:
         xc.connect(target, credentials=tls, connect_timeout=1, **named)  # type: ignore[arg-type]
+    assert hint in caught.value.hint
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,8 @@ def test_the_certificate_must_be_of_a_trusted_authority(
     wrong = xc.Tls(ca_file=directory / "other.crt")
     refused(target, wrong, "certificate verify failed|CERTIFICATE_VERIFY_FAILED", token=token)
     # The system's authorities do not know it either.
-    refused(target, xc.Tls(), "CERTIFICATE_VERIFY_FAILED|verify failed", token=token)
+    words = "CERTIFICATE_VERIFY_FAILED|verify failed"
+    refused(target, xc.Tls(), words, "Tls(fingerprint=...)", token=token)
 
 
 def test_tls_alone_authenticates_no_caller(server: ServerProcess, ours: xc.Tls) -> None:
@@ -92,7 +94,13 @@ def test_tls_alone_authenticates_no_caller(server: ServerProcess, ours: xc.Tls) 
 
 
 def test_a_client_in_plaintext_gets_nowhere(server: ServerProcess, token: Path) -> None:
-    refused(server.address, None, "got no answer from 127.0.0.1:.*", token=token)
+    words = "got no answer from 127.0.0.1:.*"
+    refused(server.address, None, words, "credentials=xla_client.Tls(...)", token=token)
+
+
+def test_tls_to_a_server_in_plaintext_is_too_much(tmp_path: Path) -> None:
+    with start_server(tmp_path, "--platform", "interpreter") as plaintext:
+        refused(plaintext.address, xc.Tls(), "WRONG_VERSION_NUMBER", "leave TLS out")
 
 
 def test_the_certificate_must_be_for_the_name(tmp_path: Path, ours: xc.Tls) -> None:

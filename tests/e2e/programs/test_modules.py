@@ -190,14 +190,19 @@ def test_jax_s_objects_are_programs(client: xc.Client) -> None:
         for shape in ((2, 3), export.symbolic_shape("a, b"))
     )
     exported = export.export(jax.jit(f))(*static)
+    several = export.export(jax.jit(f), platforms=["tpu", "cpu"])(*static)
+    elsewhere = export.export(jax.jit(f), platforms=["tpu", "cuda"])(*static)
     refined = export.export(jax.jit(export.export(jax.jit(f))(*symbolic).call))(*static)
     expected = np.sin(X) @ X.T
     for program in (
         lowered,
         lowered.compiler_ir("hlo"),
+        lowered.compiler_ir(),
         lowered.as_text("hlo"),
         lowered.as_text(),
         exported,
+        several,
+        elsewhere,
         exported.mlir_module(),
         exported.mlir_module_serialized,
         refined,
@@ -206,6 +211,12 @@ def test_jax_s_objects_are_programs(client: xc.Client) -> None:
         xc.Computation.from_any(lowered).proto,
     ):
         np.testing.assert_allclose(client.compile(program).run(X, X), expected, rtol=1e-5)
+    with pytest.raises(xc.UnimplementedError, match="a size or a bound") as caught:
+        client.compile(export.export(jax.jit(f))(*symbolic))
+    assert "jax.jit(exported.call)" in caught.value.hint
+    with pytest.raises(TypeError, match="computation must be") as mistaken:
+        client.compile(lowered.compile())
+    assert "without compile()" in mistaken.value.hint  # type: ignore[attr-defined]
 
 
 def test_what_is_no_program_is_said_to_be_none(client: xc.Client) -> None:

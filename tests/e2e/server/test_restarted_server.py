@@ -31,7 +31,7 @@ def test_a_client_goes_on_with_a_server_that_was_killed(tmp_path: Path) -> None:
                 waiting.result()
             assert re.search(
                 rf": the connection must last until the answer, got its end: [^;]+; "
-                rf"no server answers at {address} now$",
+                rf"no call is answered at {address} now$",
                 str(caught.value),
             )
     with pytest.raises(xc.UnavailableError):

@@ -38,6 +38,8 @@ def test_a_buffer_tells_what_an_array_does(client: xc.Client) -> None:
     assert buffer.tolist() == array.tolist()
     with pytest.raises(AttributeError, match=r"no attribute 'sum'; buffer\.to_numpy\(\)\.sum"):
         buffer.sum()
+    with pytest.raises(AttributeError, match=r"'block_until_ready'; its value is there when "):
+        buffer.block_until_ready()
     with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
         _ = buffer.nothing
     assert [10, 20, 30, 40][scalar] == 40

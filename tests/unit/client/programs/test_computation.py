@@ -45,6 +45,7 @@ def test_it_is_what_it_says_and_stays_so() -> None:
 @pytest.mark.parametrize("data", [b"", b"\xff" * 9, b"text", b"\x0a\x03add"])
 def test_other_bytes_are_no_program(data: bytes) -> None:
     with pytest.raises(
-        InvalidArgumentError, match=f"HloProto is needed, got {len(data)} bytes that are neither$"
+        InvalidArgumentError,
+        match=f"HloProto is needed, got {len(data)} bytes that are neither\nhint: jax.export.deser",
     ):
         Computation.from_serialized(data)

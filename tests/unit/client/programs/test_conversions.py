@@ -1,5 +1,6 @@
 """Programs in other forms, and servers that have no rpc for them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import xla_client as xc
 from tests.unit.client.small_programs import ONES, double
 from xla_client.programs.computation import as_computation
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
 
 
 class Lowered:
@@ -33,6 +34,13 @@ def test_objects_are_known_by_what_they_can_do() -> None:
 def test_other_objects_are_no_programs(program: Any) -> None:
     with pytest.raises(TypeError, match=r"^computation must be a Computation, "):
         as_computation(program)
+
+
+@pytest.mark.parametrize("program", [Path("model.hlo"), "model.hlo", "a/model.pb"])
+def test_a_file_s_name_is_no_program(program: Any) -> None:
+    with pytest.raises(XlaError, match=r"must be(gin with)? .*model") as caught:
+        as_computation(program)
+    assert "path.read_text()" in caught.value.hint
 
 
 def test_text_needs_a_server_that_reads_it(plain_client: xc.Client) -> None:

@@ -66,6 +66,17 @@ def test_there_is_one_argument_per_parameter(client: xc.Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [([{"w": 1}], "jax.tree.leaves"), ([(1, 2)], "values"), ([1, 2, 3], "keep_unused"), ([1], "")],
+)
+def test_a_wrong_number_of_arguments_has_the_likely_reason(arguments: Any, hint: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        require_count(arguments, [SCALAR, VECTOR])
+    assert hint in caught.value.hint
+    assert bool(hint) == bool(caught.value.hint)
+
+
+@pytest.mark.parametrize(
     ("argument", "shape", "rule"),
     [
         (np.zeros(4), "f32[4]", "f64"),

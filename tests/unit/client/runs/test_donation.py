@@ -44,8 +44,9 @@ def test_the_argument_is_gone_and_its_memory_is_free(
     np.testing.assert_array_equal(np.asarray(result), 3 * ONES)
     assert first.is_deleted
     assert not second.is_deleted
-    with pytest.raises(InvalidArgumentError, match="got the deleted"):
+    with pytest.raises(InvalidArgumentError, match="got the deleted") as caught:
         run(first, second)
+    assert "donated" in caught.value.hint
     # `second` and a result that stays: what was given up takes nothing.
     assert client.describe().use.device_bytes == (16 if how == "run" else 32)
 
