@@ -28,7 +28,7 @@ FILE_HINT = (
     "A file is read first: path.read_text() of HLO text (.hlo, .txt), path.read_bytes() of others "
     "(.pb, .mlir)."
 )
-"""Advice for the name of a file in place of a program."""
+"""Advice for the name of a file where a program is needed."""
 
 _FILE_ENDINGS = (".hlo", ".txt", ".pb", ".mlir")
 
