@@ -94,7 +94,8 @@ def test_a_deleted_buffer_is_not_used(either: xc.Client) -> None:
     assert is_freed(either, handle)
     for use in (lambda: buffer.handle, buffer.to_numpy, buffer.deconstruct, buffer.to_literal):
         with pytest.raises(
-            InvalidArgumentError, match=r"^a buffer must be alive .*the deleted f32\[4\]\{0\}\nhint: delete"
+            InvalidArgumentError,
+            match=r"^a buffer must be alive .*the deleted f32\[4\]\{0\}\nhint: delete",
         ):
             use()
 
