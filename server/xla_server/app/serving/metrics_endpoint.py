@@ -2,17 +2,17 @@
 
 import contextlib
 import http.server
-import logging
 import socket
 import socketserver
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from xla_server.execution.start_thread import start_thread
 from xla_server.rpc.listeners import CannotListenError
 
-_LOG = logging.getLogger(__name__)
+
+def _unlogged(*_: Any, **__: Any) -> None:
+    """Write nothing; socketserver and http.server write lines that are no JSON."""
 
 
 class _Server(socketserver.TCPServer):
@@ -20,10 +20,7 @@ class _Server(socketserver.TCPServer):
 
     allow_reuse_address = True
     text: Callable[[], str]
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log why a request has no answer, such as a client that left."""
-        _LOG.debug("a request for metrics failed: %s", sys.exception())
+    handle_error = _unlogged
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -31,20 +28,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     timeout: ClassVar[float] = 5.0
     server: _Server
+    log_message = _unlogged
 
     def do_GET(self) -> None:
         """Send the metrics."""
         if self.path != "/metrics":
             self.send_error(404, explain="Metrics are at /metrics.")
             return
+        body = self.server.text().encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         self.end_headers()
-        self.wfile.write(self.server.text().encode())
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Log a request; http.server would write to standard error."""
-        _LOG.debug(format, *arguments)
+        self.wfile.write(body)
 
 
 @contextlib.contextmanager
