@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from xla_server.app.calling.credentials import CREDENTIAL_FLAGS, checked_target, credentials_for
 from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ending, fail
-from xla_server.app.options.flags import flag, with_flags
+from xla_server.app.options.flags import with_flags
 
 Target: TypeAlias = Annotated[str, typer.Option(help="address of the server")]
 Sessions: TypeAlias = Annotated[
@@ -88,22 +88,16 @@ def _serve() -> None:
 
 
 @app.command()
-@with_flags(
-    (
-        flag("ca_file", Path, "PEM certificates to trust; with it TLS is spoken"),
-        flag("cert_file", Path, "PEM certificate of this client, if it needs one"),
-        flag("key_file", Path, "PEM key of cert-file"),
-    )
-)
-def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **files: Any) -> None:
-    """Exit 0 when the server at the target serves, else 1. No token is needed."""
+@with_flags(CREDENTIAL_FLAGS)
+def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **flags: Any) -> None:
+    """Exit 0 when the server at the target serves, else 1. No token is needed, and none is sent."""
+    from xla_server.app.calling.remote import open_channel
     from xla_server.rpc.health_check import health_fault
-    from xla_server.rpc.peers.tls import channel_credentials
 
     with ending():
         target = checked_target(target)
-        credentials = channel_credentials(files["ca_file"], files["cert_file"], files["key_file"])
-    fault = health_fault(target, timeout, credentials)
+        credentials = credentials_for(target, flags | {"insecure": True})
+        fault = health_fault(target, timeout, lambda _: open_channel(target, credentials))
     if fault:
         fail(f"{target} does not serve: {' '.join(fault.split())}", EXIT_FAILED)
 

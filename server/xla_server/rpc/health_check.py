@@ -1,5 +1,7 @@
 """A client of the health service. It imports none of the server's modules, to start fast."""
 
+from collections.abc import Callable
+
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -9,22 +11,18 @@ from xla_contract.descriptors import SERVICE_NAME
 def health_fault(
     target: str,
     timeout: float,
-    credentials: grpc.ChannelCredentials | None = None,
+    open_channel: Callable[[str], grpc.Channel] = grpc.insecure_channel,
     *,
     service: str = SERVICE_NAME,
 ) -> str:
     """Return the reason why the server at `target` does not serve; empty if it reports SERVING.
 
-    A `timeout`, in seconds, of 0 or less fails without a call, which grpc might let through. With
-    `credentials` the connection uses TLS.
+    A `timeout`, in seconds, of 0 or less fails without a call, which grpc might let through.
+    `open_channel` makes the connection, by default in plaintext; its errors are raised.
     """
     if timeout <= 0:
         return f"no answer in {timeout:g} s"
-    with (
-        grpc.insecure_channel(target)
-        if credentials is None
-        else grpc.secure_channel(target, credentials)
-    ) as channel:
+    with open_channel(target) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         request = health_pb2.HealthCheckRequest(service=service)
         try:

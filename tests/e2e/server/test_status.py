@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import xla_client as xc
 from tests.e2e.process import ServerProcess, start_server
@@ -21,6 +22,7 @@ from xla_contract.errors import UnimplementedError
 from xla_server.app.calling.credentials import ClientCredentials
 from xla_server.app.calling.remote import Remote
 from xla_server.app.calling.status import server_state
+from xla_server.app.commands import app
 
 TOKENS = {"alice": "admin", "bob": "user"}
 
@@ -52,6 +54,17 @@ def call(server: ServerProcess, caller: str, *arguments: str) -> "subprocess.Com
         timeout=60,
         env=os.environ | environment,
     )
+
+
+@pytest.mark.parametrize(("wrong", "code"), [("", 0), (f"sha256:{'0' * 64}", 1)])
+def test_health_takes_a_fingerprint_and_no_token(
+    server: ServerProcess, wrong: str, code: int
+) -> None:
+    pinned = wrong or fingerprint_of(server)
+    command = ["health", "--target", server.address, "--fingerprint", pinned]
+    ended = CliRunner().invoke(app, command, env={"XLA_CLIENT_TOKEN": "none of this server"})
+    assert ended.exit_code == code, ended.output
+    assert ("must have the certificate" in ended.output) == bool(wrong)
 
 
 def test_an_administrator_sees_all_sessions(server: ServerProcess) -> None:

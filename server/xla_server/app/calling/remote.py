@@ -46,7 +46,7 @@ class Remote:
         self._metadata = [routing_metadata()]
         if credentials.token:
             self._metadata.append(("authorization", f"Bearer {credentials.token}"))
-        self._channel = _channel(target, credentials)
+        self._channel = open_channel(target, credentials)
 
     def __enter__(self) -> "Remote":
         return self
@@ -96,7 +96,8 @@ def _error_of(error: Any, name: str, target: str) -> XlaError:
     return ERROR_BY_CODE.get(code, UnknownError)(message, hint=hint)
 
 
-def _channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
+def open_channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
+    """Return a channel to a target; raises as `Remote`."""
     if not credentials.speaks_tls:
         return grpc.insecure_channel(target, options=_ANY_SIZE)
     options = list(_ANY_SIZE)

@@ -1,7 +1,6 @@
 """TLS of a server's TCP ports, with certificates that follow their files."""
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -33,19 +32,6 @@ def server_credentials(pair: WatchedFile[KeyPair]) -> grpc.ServerCredentials:
         require_client_authentication=pair.value.client_ca is not None,
     )
     return credentials
-
-
-def channel_credentials(
-    ca: Path | None, certificate: Path | None = None, key: Path | None = None
-) -> grpc.ChannelCredentials | None:
-    """Return credentials of a client that trusts `ca`; None without it. Raises OSError."""
-    if ca is None:
-        return None
-    return grpc.ssl_channel_credentials(
-        ca.read_bytes(),
-        key.read_bytes() if key is not None else None,
-        certificate.read_bytes() if certificate is not None else None,
-    )
 
 
 def _configuration(pair: KeyPair) -> grpc.ServerCertificateConfiguration:
