@@ -93,6 +93,8 @@ def _error_of(error: Any, name: str, target: str) -> XlaError:
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info):
             hint = info.metadata.get("hint", "")
+    if code is StatusCode.UNAUTHENTICATED:
+        hint = "Give --token-file, or set XLA_CLIENT_TOKEN or XLA_CLIENT_TOKEN_FILE."
     return ERROR_BY_CODE.get(code, UnknownError)(message, hint=hint)
 
 
