@@ -29,7 +29,7 @@ from xla_server.rpc.methods.health_and_reflection import Discovery
 from xla_server.rpc.methods.multiplexing import MultiplexedStreams
 from xla_server.rpc.methods.server_status import ServerRpcs
 from xla_server.rpc.methods.xla_service import METHODS
-from xla_server.rpc.metrics import state_lines
+from xla_server.rpc.metrics import StateCollector
 from xla_server.rpc.peers.callers import Callers
 from xla_server.rpc.peers.connections import connected_server
 from xla_server.rpc.peers.gate import Gate
@@ -124,7 +124,6 @@ class RpcServer:
         gate = Gate(options.authenticator)
         self._has_drained: bool | None = None
         admission = CallAdmission(options.calls, sessions.account_of)
-        self._refusals = gate.refusals, admission.refusals
         self._pools = Pools(options.pool_sizes, options.streams, admission, gate)
         self._memory_pressure = MemoryPressure(
             self._pools.expected, self._pools.silences, options.max_resident_bytes
@@ -136,14 +135,15 @@ class RpcServer:
         callers = Callers(self._connections, gate)
         self._leases = callers.leases
         boundary = Boundary(sessions, self._calls, options.max_message_bytes, callers)
-        self._call_metrics = boundary.metrics
         self._draining = DrainController(self._calls, sessions.engine.launched, self._pools)
-        self._state = ServerRpcs(sessions, self._pools, options.max_resident_bytes)
+        state = ServerRpcs(sessions, self._pools, options.max_resident_bytes)
+        self.metrics = boundary.metrics.registry
+        self.metrics.register(StateCollector(state.state, (gate.refusals, admission.refusals)))
         extension = extension_methods(
             sessions,
             options.max_message_bytes,
             self._shared_memory.path if self._shared_memory is not None else "",
-            self._state,
+            state,
         )
         self._conversations = MultiplexedStreams(
             {rpc.path[1:]: (rpc, METHODS[rpc.name]) for rpc in RPCS}
@@ -219,11 +219,6 @@ class RpcServer:
     def shared_bytes(self) -> int:
         """Bytes of memory shared with the clients of all sessions."""
         return self._sessions.engine.arenas.lent_bytes
-
-    def metrics(self) -> str:
-        """Return the metrics of the server and its calls, in Prometheus' text format."""
-        state = state_lines(self._state.state())
-        return "\n".join((*state, *self._call_metrics.lines(self._refusals), ""))
 
     def set_distributed(self, *, is_whole: bool) -> None:
         """Report by health whether the devices of all processes can be used."""

@@ -1,63 +1,56 @@
 """The HTTP endpoint that Prometheus reads metrics from."""
 
 import contextlib
-import http.server
+import logging
 import socket
 import socketserver
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, MetricsHandler
 
 from xla_server.execution.start_thread import start_thread
 from xla_server.rpc.listeners import CannotListenError
 
+_LOG = logging.getLogger(__name__)
 
-def _unlogged(*_: Any, **__: Any) -> None:
-    """Write nothing; socketserver and http.server write lines that are no JSON."""
+_TIMEOUT_SECONDS = 5.0
+"""Longest wait for the next bytes of a request; one that waits holds up others."""
 
 
 class _Server(socketserver.TCPServer):
     """A server that answers one request after the other; `http.server.HTTPServer` asks DNS."""
 
     allow_reuse_address = True
-    text: Callable[[], str]
-    handle_error = _unlogged
 
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    """Answers `GET /metrics`; any other path is 404."""
-
-    timeout: ClassVar[float] = 5.0
-    server: _Server
-    log_message = _unlogged
-
-    def do_GET(self) -> None:
-        """Send the metrics."""
-        if self.path != "/metrics":
-            self.send_error(404, explain="Metrics are at /metrics.")
-            return
-        body = self.server.text().encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(body)
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log why a request has no answer, such as a client that left."""
+        _LOG.warning("a request for metrics failed: %s", sys.exception())
 
 
 @contextlib.contextmanager
-def metrics_endpoint(address: str, text: Callable[[], str]) -> Iterator[str]:
-    """Serve `text()` at HOST:PORT, if there is one, for the block; gives it with its port.
+def metrics_endpoint(address: str, registry: CollectorRegistry) -> Iterator[str]:
+    """Serve metrics at HOST:PORT, if there is one, for the block; gives it with its port.
 
     Raises CannotListenError, and as `start_thread`.
     """
     if not address:
         yield ""
         return
+
+    class Handler(MetricsHandler):
+        """Answers GET of any path."""
+
+        timeout = _TIMEOUT_SECONDS
+
+    Handler.registry = registry
     host, _, port = address.rpartition(":")
     _Server.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        server = _Server((host.strip("[]"), int(port)), _Handler)
+        server = _Server((host.strip("[]"), int(port)), Handler)
     except OSError as error:
         raise CannotListenError(f"cannot listen on {address}: {error.strerror}") from None
-    server.text = text
     with server:
         start_thread(server.serve_forever, "metrics")
         try:
