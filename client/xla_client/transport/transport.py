@@ -1,6 +1,8 @@
 """The client's only knowledge of grpc: a channel, calls by name, and errors as exceptions."""
 
 import functools
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -92,9 +94,11 @@ M = TypeVar("M")
 class Pending(Generic[M]):
     """A call under way."""
 
-    def __init__(self, name: str, call: Any) -> None:
+    def __init__(self, name: str, call: Any, ends: float) -> None:
+        """`ends` is the deadline, as of `_ends`."""
         self._name = name
         self._call = call
+        self._ends = ends
 
     def result(self, timeout: float | None = None) -> M:
         """Wait for the response; raises XlaError, DeadlineExceededError after `timeout` seconds.
@@ -111,7 +115,7 @@ class Pending(Generic[M]):
         except grpc.FutureCancelledError:
             raise CancelledError(f"{self._name}: the caller cancelled the call") from None
         except grpc.RpcError as error:
-            raise _exception(self._name, error) from None
+            raise _exception(self._name, error, self._ends) from None
         return response
 
     def done(self) -> bool:
@@ -250,7 +254,7 @@ class Transport:
     def _begin_conversation(self) -> MessageStream:
         path = self._streams["Converse"].path
         headers = self._headers()
-        exception = functools.partial(self._exception_of_stream, headers)
+        exception = functools.partial(self._exception_of_stream, headers, math.inf)
         inline = open_inline_stream("Converse", self._channel, path, headers, exception)
         return self.stream("Converse", parse=False) if inline is None else inline
 
@@ -284,7 +288,7 @@ class Transport:
             source = requests if first is None else first
             return method(source, timeout=timeout, metadata=headers)
 
-        exception = functools.partial(self._exception_of_stream, headers)
+        exception = functools.partial(self._exception_of_stream, headers, _ends(timeout))
         return ClientStream(name, begin, serialize, exception)
 
     def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
@@ -304,10 +308,11 @@ class Transport:
                 if answer is not None:
                     return answer
             request = data
+        ends = _ends(deadline)
         try:
             return self._calls[name](request, timeout=deadline, metadata=self._headers())
         except grpc.RpcError as error:
-            raise _exception(name, error) from None
+            raise _exception(name, error, ends) from None
 
     def _converse(self, conversation: MultiplexedStream, name: str, request: bytes) -> Any:
         """Make a call on the stream; return None if it must be made as an ordinary call."""
@@ -332,10 +337,11 @@ class Transport:
         """Make a call without waiting."""
         self._check_open(name)
         deadline = self._deadline(name, timeout)
+        ends = _ends(deadline)
         # The call does not block, and grpc cancels it when its object is garbage collected.
         with DeferredInterrupt(lambda: None):
             call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
-        return Pending(name, call)
+        return Pending(name, call, ends)
 
     def close(self) -> None:
         """Close the channel; calls under way are cancelled."""
@@ -369,9 +375,11 @@ class Transport:
             headers = (*headers, (_AUTHORIZATION_KEY, f"Bearer {self._token()}"))
         return headers
 
-    def _exception_of_stream(self, headers: Metadata, rpc: str, error: grpc.RpcError) -> XlaError:
+    def _exception_of_stream(
+        self, headers: Metadata, ends: float, rpc: str, error: grpc.RpcError
+    ) -> XlaError:
         """Return `_exception`, or UnavailableError if a newer token has replaced the stream's."""
-        raised = _exception(rpc, error)
+        raised = _exception(rpc, error, ends)
         if isinstance(raised, SessionEndedError):
             return raised
         if isinstance(raised, UnauthenticatedError) and self._headers() != headers:
@@ -485,10 +493,23 @@ def _deserializer(rpc: Rpc) -> Callable[[bytes], Any]:
     return rpc.response.FromString
 
 
-def _exception(rpc: str, error: grpc.RpcError) -> XlaError:
-    """The exception that the server raised, or one for a failure of the connection."""
+def _ends(timeout: float | None) -> float:
+    """Return the deadline of a call that begins now, by `time.monotonic`; infinity without one."""
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def _exception(rpc: str, error: grpc.RpcError, ends: float = math.inf) -> XlaError:
+    """The exception that the server raised, or one for a failure of the connection.
+
+    `ends` is the deadline of the call, as of `_ends`.
+    """
     call: Any = error
-    return error_of(rpc, call.code().value[0], call.details() or "", _status_of(call))
+    code, status = call.code(), _status_of(call)
+    # A server resets the stream at the deadline. If that arrives within the same millisecond, grpc
+    # takes it for a cancellation.
+    if code is grpc.StatusCode.CANCELLED and status is None and time.monotonic() >= ends:
+        code = grpc.StatusCode.DEADLINE_EXCEEDED
+    return error_of(rpc, code.value[0], call.details() or "", status)
 
 
 def _status_of(call: Any) -> Any:
