@@ -162,6 +162,15 @@ def _divides_by_a_constant_inside(j: "Judgement") -> Any:
         return distance <= 4 * float(info(j.expected.dtype).eps) * np.abs(wide(j.expected))
 
 
+def _scales_fractions_to_nan(j: "Judgement") -> Any:
+    """Where a fraction is cut off, as 2 to the width of its type is a NaN of that type."""
+    if j.instruction.opcode is not Opcode.STOCHASTIC_CONVERT:
+        return False
+    operand, drawn = j.operands
+    scale = np.float64(2.0 ** (8 * drawn.dtype.itemsize)).astype(operand.dtype)
+    return np.isnan(wide(scale)) & (j.actual == np.trunc(wide(operand)))
+
+
 def _folds_large_powers(j: "Judgement") -> Any:
     if j.instruction.opcode is not Opcode.POWER or not j.kind.is_integer:
         return False
@@ -216,6 +225,12 @@ KNOWN = (
         "jaxlib",
         "a division by a constant is a product with its reciprocal, which is rounded twice",
         _divides_by_a_constant_inside,
+    ),
+    Known(
+        "jaxlib",
+        "a stochastic-convert scales fractions by 256 in their own type, which is NaN in types of "
+        "eight bits that end below it and have no infinities",
+        _scales_fractions_to_nan,
     ),
     Known(
         "jaxlib",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -59,6 +60,12 @@ MODULES: dict[str, tuple[str, str, str, list[Any]]] = {
         "f64[100]",
         "f64[100] map(p0), dimensions={0}, to_apply=g",
         [np.random.default_rng(1).standard_normal(100)],
+    ),
+    "a stochastic-convert scales fractions": (
+        "",
+        "f8e4m3fnuz[2] u8[2]",
+        "s8[2] stochastic-convert(p0, p1)",
+        [np.array([0.5, 2], ml_dtypes.float8_e4m3fnuz), np.zeros(2, np.uint8)],
     ),
     "folding of constants computes integer powers": (
         "",
