@@ -177,6 +177,16 @@ def _folds_large_powers(j: "Judgement") -> Any:
     return (j.operands[1] < 0) | (j.operands[1] > 63)
 
 
+def _rounds_the_logarithm_of_a_power(j: "Judgement") -> Any:
+    """Where the error is that of a rounded logarithm, which the exponent multiplies."""
+    if j.instruction.opcode is not Opcode.POWER or not j.kind.is_complex:
+        return False
+    base, exponent = (wide(operand) for operand in j.operands)
+    with np.errstate(all="ignore"):
+        distance = np.abs(wide(j.actual) - wide(j.expected)) / np.abs(wide(j.expected))
+        return distance <= 4 * float(info(j.expected.dtype).eps) * np.abs(exponent * np.log(base))
+
+
 def _is_complex_product(j: "Judgement") -> Any:
     opcode = j.instruction.opcode
     is_product = opcode in _PRODUCTS or (
@@ -266,6 +276,11 @@ KNOWN = (
         "jaxlib",
         "a scatter whose index vectors are empty does one update and leaves out the others",
         _scatters_without_indices,
+    ),
+    Known(
+        "jaxlib",
+        "complex powers multiply a rounded logarithm, and with it its error, by a large exponent",
+        _rounds_the_logarithm_of_a_power,
     ),
     Known(
         "",

@@ -264,6 +264,14 @@ CASES: dict[str, tuple[HloInstruction, Answers]] = {
         instruction("f8e4m3fn[1] u8[1]", STOCHASTIC),
         reported([FN([0.5]), np.uint8([0])], np.int8([1]), np.int8([0])),
     ),
+    "complex power by a large exponent": (
+        instruction("c64[1] c64[1]", "c64[1] power(p0, p1)"),
+        excused([C64([2]), C64([1000j])], C64([1]), C64([1 + 2e-4j])),
+    ),
+    "complex power by a small exponent": (
+        instruction("c64[1] c64[1]", "c64[1] power(p0, p1)"),
+        reported([C64([2]), C64([1j])], C64([1]), C64([1 + 2e-4j])),
+    ),
     "complex numbers moved": (
         instruction("c64[1]", "c64[1] reverse(p0), dimensions={0}"),
         reported([C64([NAN])], C64([NAN]), C64([1]), side="cpu"),

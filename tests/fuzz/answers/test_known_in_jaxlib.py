@@ -120,6 +120,12 @@ MODULES: dict[str, tuple[str, str, str, list[Any]]] = {
         "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=f",
         [np.zeros(4, F32), np.zeros((3, 0), np.int32), F32([4, 2, 1])],
     ),
+    "complex powers multiply a rounded": (
+        "",
+        "c128[64] c128[64]",
+        "c128[64] power(p0, p1)",
+        [np.linspace(9 - 300j, 60 + 300j, 64), np.full(64, 20 + 130j)],
+    ),
     "complex products of numbers": (
         "",
         "c64[1,2] c64[2,1]",
