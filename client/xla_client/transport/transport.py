@@ -2,16 +2,20 @@
 
 import functools
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import Message
-from grpc_status import rpc_status
 
 from xla_client.coercion.parameters import parameter_class
-from xla_client.transport.errors import cut_off, error_of, error_of_status
+from xla_client.transport.errors import (
+    cut_off,
+    deadline_in,
+    error_of_status,
+    exception_of,
+    status_of,
+)
 from xla_client.transport.inline_stream import open_inline_stream
 from xla_client.transport.multiplexed_stream import (
     MessageStream,
@@ -41,6 +45,8 @@ parameter_class(grpc.ChannelCredentials)
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Headers sent with every call."""
+
+_Headers: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
@@ -92,10 +98,9 @@ M = TypeVar("M")
 
 
 class Pending(Generic[M]):
-    """A call under way."""
+    """A call under way, which `ends` at its deadline at the latest (`deadline_in`)."""
 
     def __init__(self, name: str, call: Any, ends: float) -> None:
-        """`ends` is the deadline, as of `_ends`."""
         self._name = name
         self._call = call
         self._ends = ends
@@ -115,7 +120,7 @@ class Pending(Generic[M]):
         except grpc.FutureCancelledError:
             raise CancelledError(f"{self._name}: the caller cancelled the call") from None
         except grpc.RpcError as error:
-            raise _exception(self._name, error, self._ends) from None
+            raise exception_of(self._name, error, self._ends) from None
         return response
 
     def done(self) -> bool:
@@ -195,15 +200,17 @@ class Transport:
         request = xla_extension_pb2.OpenSessionRequest(
             resume_token=resume_token, client=client_name(), capabilities=_CAPABILITIES
         )
+        seconds = CONNECT_SECONDS if timeout is None else timeout
+        ends = deadline_in(seconds)
         try:
             session = self._calls["OpenSession"](
                 request,
-                timeout=CONNECT_SECONDS if timeout is None else timeout,
+                timeout=seconds,
                 metadata=self._headers(),
                 wait_for_ready=timeout is not None,
             )
         except grpc.RpcError as error:
-            raised = _exception("connect", error)
+            raised = exception_of("connect", error, ends)
             if isinstance(raised, UnimplementedError):
                 if not resume_token:
                     return
@@ -212,7 +219,7 @@ class Transport:
                     f"that has none at {self.target}",
                     op="connect",
                 ) from None
-            raise self._no_connection(request, error, timeout) or raised from None
+            raise self._no_connection(request, error, raised, seconds) or raised from None
         self.use(session)
 
     def open_another(self) -> xla_extension_pb2.OpenSessionResponse:
@@ -221,22 +228,15 @@ class Transport:
             client=client_name(), capabilities=_CAPABILITIES
         )
         self._check_open("OpenSession")
-        try:
-            opened: xla_extension_pb2.OpenSessionResponse = self._calls["OpenSession"](
-                request, timeout=CONNECT_SECONDS, metadata=self._headers_in(None)
-            )
-        except grpc.RpcError as error:
-            raise _exception("OpenSession", error) from None
+        opened: xla_extension_pb2.OpenSessionResponse = self._call(
+            "OpenSession", request, CONNECT_SECONDS, self._headers_in(None)
+        )
         return opened
 
     def end(self, session: xla_extension_pb2.OpenSessionResponse) -> None:
         """End a session that is not that of the calls; raises XlaError."""
         request = xla_extension_pb2.CloseSessionRequest()
-        headers = self._headers_in(session)
-        try:
-            self._calls["CloseSession"](request, timeout=CONNECT_SECONDS, metadata=headers)
-        except grpc.RpcError as error:
-            raise _exception("CloseSession", error) from None
+        self._call("CloseSession", request, CONNECT_SECONDS, self._headers_in(session))
 
     def use(self, session: xla_extension_pb2.OpenSessionResponse) -> None:
         """Make all calls from now on in this session."""
@@ -288,7 +288,7 @@ class Transport:
             source = requests if first is None else first
             return method(source, timeout=timeout, metadata=headers)
 
-        exception = functools.partial(self._exception_of_stream, headers, _ends(timeout))
+        exception = functools.partial(self._exception_of_stream, headers, deadline_in(timeout))
         return ClientStream(name, begin, serialize, exception)
 
     def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
@@ -308,11 +308,17 @@ class Transport:
                 if answer is not None:
                     return answer
             request = data
-        ends = _ends(deadline)
+        return self._call(name, request, deadline, self._headers())
+
+    def _call(
+        self, name: str, request: Message | bytes, timeout: float | None, headers: _Headers
+    ) -> Any:
+        """Make an ordinary call and wait for its response; raises XlaError."""
+        ends = deadline_in(timeout)
         try:
-            return self._calls[name](request, timeout=deadline, metadata=self._headers())
+            return self._calls[name](request, timeout=timeout, metadata=headers)
         except grpc.RpcError as error:
-            raise _exception(name, error, ends) from None
+            raise exception_of(name, error, ends) from None
 
     def _converse(self, conversation: MultiplexedStream, name: str, request: bytes) -> Any:
         """Make a call on the stream; return None if it must be made as an ordinary call."""
@@ -337,7 +343,7 @@ class Transport:
         """Make a call without waiting."""
         self._check_open(name)
         deadline = self._deadline(name, timeout)
-        ends = _ends(deadline)
+        ends = deadline_in(deadline)
         # The call does not block, and grpc cancels it when its object is garbage collected.
         with DeferredInterrupt(lambda: None):
             call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
@@ -360,13 +366,11 @@ class Transport:
         """True after `close`, and in a process other than the one that connected."""
         return self._closed
 
-    def _headers(self) -> tuple[tuple[str, str | bytes], ...]:
+    def _headers(self) -> _Headers:
         """The metadata of a call that begins now."""
         return self._headers_in(self.session)
 
-    def _headers_in(
-        self, session: xla_extension_pb2.OpenSessionResponse | None
-    ) -> tuple[tuple[str, str | bytes], ...]:
+    def _headers_in(self, session: xla_extension_pb2.OpenSessionResponse | None) -> _Headers:
         """The metadata of a call in a session, or in none."""
         headers = self.metadata
         if session is not None:
@@ -378,8 +382,8 @@ class Transport:
     def _exception_of_stream(
         self, headers: Metadata, ends: float, rpc: str, error: grpc.RpcError
     ) -> XlaError:
-        """Return `_exception`, or UnavailableError if a newer token has replaced the stream's."""
-        raised = _exception(rpc, error, ends)
+        """Return `exception_of`, or UnavailableError if a newer token has replaced the stream's."""
+        raised = exception_of(rpc, error, ends)
         if isinstance(raised, SessionEndedError):
             return raised
         if isinstance(raised, UnauthenticatedError) and self._headers() != headers:
@@ -391,15 +395,18 @@ class Transport:
         return raised
 
     def _no_connection(
-        self, request: Message, error: grpc.RpcError, timeout: float | None
+        self, request: Message, error: grpc.RpcError, raised: XlaError, seconds: float
     ) -> UnavailableError | None:
-        """Return the error to raise if no server answered `open`, with grpc's cause; else None."""
+        """Return the error to raise if no server answered `open`, with grpc's cause; else None.
+
+        `raised` is the exception of grpc's `error`, `seconds` the time that the call had.
+        """
         call: Any = error
         waited, cause = "", ""
-        if call.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            waited = f" in {CONNECT_SECONDS if timeout is None else timeout:g} s"
+        if isinstance(raised, DeadlineExceededError):
+            waited = f" in {seconds:g} s"
             cause = self._obstacle(request)
-        elif call.code() is grpc.StatusCode.UNAVAILABLE and _status_of(call) is None:
+        elif call.code() is grpc.StatusCode.UNAVAILABLE and status_of(call) is None:
             cause = f": {call.details()}"
         else:
             return None
@@ -491,30 +498,3 @@ def _deserializer(rpc: Rpc) -> Callable[[bytes], Any]:
     if "literal" in rpc.response.DESCRIPTOR.fields_by_name:
         return functools.partial(decode_literal_message, rpc.response)
     return rpc.response.FromString
-
-
-def _ends(timeout: float | None) -> float:
-    """Return the deadline of a call that begins now, by `time.monotonic`; infinity without one."""
-    return math.inf if timeout is None else time.monotonic() + timeout
-
-
-def _exception(rpc: str, error: grpc.RpcError, ends: float = math.inf) -> XlaError:
-    """The exception that the server raised, or one for a failure of the connection.
-
-    `ends` is the deadline of the call, as of `_ends`.
-    """
-    call: Any = error
-    code, status = call.code(), _status_of(call)
-    # A server resets the stream at the deadline. If that arrives within the same millisecond, grpc
-    # takes it for a cancellation.
-    if code is grpc.StatusCode.CANCELLED and status is None and time.monotonic() >= ends:
-        code = grpc.StatusCode.DEADLINE_EXCEEDED
-    return error_of(rpc, code.value[0], call.details() or "", status)
-
-
-def _status_of(call: Any) -> Any:
-    """Return the google.rpc.Status that a server sent with a call's end; None without one."""
-    try:
-        return rpc_status.from_call(call)
-    except ValueError:
-        return None

@@ -191,6 +191,9 @@ def test_a_stream_that_the_server_resets_at_the_deadline_is_no_cancellation(monk
         for timeout in (0.6, None):
             with pytest.raises(CancelledError, match=r"^GetShape: CANCELLED$"):
                 call("GetShape", request, timeout)
+    monkeypatch.setitem(transport._calls, "OpenSession", ResetAfterHalfASecond())
+    with pytest.raises(UnavailableError, match=r"no answer from 127\.0\.0\.1:1 in 0\.4 s"):
+        transport.open(0.4)
     transport.close()
 
 
