@@ -1,8 +1,13 @@
 """Conversion of gRPC statuses to the exceptions that the server raised."""
 
+import math
 import re
+import time
+from typing import Any
 
+import grpc
 from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
 
 from xla_contract import errors
 from xla_contract.errors import ERROR_BY_CODE, StatusCode, UnavailableError, UnknownError, XlaError
@@ -57,6 +62,33 @@ def error_of_status(rpc: str, data: bytes) -> XlaError:
     """The exception of a serialized google.rpc.Status."""
     status = status_pb2.Status.FromString(data)
     return error_of(rpc, status.code, status.message, status)
+
+
+def deadline_in(timeout: float | None) -> float:
+    """Return the deadline of a call that begins now, by `time.monotonic`; infinity without one."""
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def exception_of(rpc: str, error: grpc.RpcError, ends: float = math.inf) -> XlaError:
+    """The exception that the server raised, or one for a failure of the connection.
+
+    `ends` is the deadline of the call, as of `deadline_in`.
+    """
+    call: Any = error
+    code, status = call.code(), status_of(call)
+    # A server resets the stream at the deadline. If that arrives within the same millisecond, grpc
+    # takes it for a cancellation.
+    if code is grpc.StatusCode.CANCELLED and status is None and time.monotonic() >= ends:
+        code = grpc.StatusCode.DEADLINE_EXCEEDED
+    return error_of(rpc, code.value[0], call.details() or "", status)
+
+
+def status_of(call: Any) -> Any:
+    """Return the google.rpc.Status that a server sent with a call's end; None without one."""
+    try:
+        return rpc_status.from_call(call)
+    except ValueError:
+        return None
 
 
 def _info(status: status_pb2.Status | None) -> error_details_pb2.ErrorInfo | None:

@@ -1,15 +1,21 @@
 """The client's only knowledge of grpc: a channel, calls by name, and errors as exceptions."""
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import Message
-from grpc_status import rpc_status
 
 from xla_client.coercion.parameters import parameter_class
-from xla_client.transport.errors import cut_off, error_of, error_of_status
+from xla_client.transport.errors import (
+    cut_off,
+    deadline_in,
+    error_of_status,
+    exception_of,
+    status_of,
+)
 from xla_client.transport.inline_stream import open_inline_stream
 from xla_client.transport.multiplexed_stream import (
     MessageStream,
@@ -39,6 +45,8 @@ parameter_class(grpc.ChannelCredentials)
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Headers sent with every call."""
+
+_Headers: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
@@ -105,11 +113,12 @@ M = TypeVar("M")
 
 
 class Pending(Generic[M]):
-    """A call under way."""
+    """A call under way, which `ends` at its deadline at the latest (`deadline_in`)."""
 
-    def __init__(self, name: str, call: Any) -> None:
+    def __init__(self, name: str, call: Any, ends: float) -> None:
         self._name = name
         self._call = call
+        self._ends = ends
 
     def result(self, timeout: float | None = None) -> M:
         """Wait for the response; raises XlaError, DeadlineExceededError after `timeout` seconds.
@@ -126,7 +135,7 @@ class Pending(Generic[M]):
         except grpc.FutureCancelledError:
             raise CancelledError(f"{self._name}: the caller cancelled the call") from None
         except grpc.RpcError as error:
-            raise _exception(self._name, error) from None
+            raise exception_of(self._name, error, self._ends) from None
         return response
 
     def done(self) -> bool:
@@ -206,15 +215,17 @@ class Transport:
         request = xla_extension_pb2.OpenSessionRequest(
             resume_token=resume_token, client=client_name(), capabilities=_CAPABILITIES
         )
+        seconds = CONNECT_SECONDS if timeout is None else timeout
+        ends = deadline_in(seconds)
         try:
             session = self._calls["OpenSession"](
                 request,
-                timeout=CONNECT_SECONDS if timeout is None else timeout,
+                timeout=seconds,
                 metadata=self._headers(),
                 wait_for_ready=timeout is not None,
             )
         except grpc.RpcError as error:
-            raised = _exception("connect", error)
+            raised = exception_of("connect", error, ends)
             if isinstance(raised, UnimplementedError):
                 if not resume_token:
                     return
@@ -223,7 +234,7 @@ class Transport:
                     f"that has none at {self.target}",
                     op="connect",
                 ) from None
-            raise self._no_connection(request, error, timeout) or raised from None
+            raise self._no_connection(request, error, raised, seconds) or raised from None
         self.use(session)
 
     def open_another(self) -> xla_extension_pb2.OpenSessionResponse:
@@ -232,22 +243,15 @@ class Transport:
             client=client_name(), capabilities=_CAPABILITIES
         )
         self._check_open("OpenSession")
-        try:
-            opened: xla_extension_pb2.OpenSessionResponse = self._calls["OpenSession"](
-                request, timeout=CONNECT_SECONDS, metadata=self._headers_in(None)
-            )
-        except grpc.RpcError as error:
-            raise _exception("OpenSession", error) from None
+        opened: xla_extension_pb2.OpenSessionResponse = self._call(
+            "OpenSession", request, CONNECT_SECONDS, self._headers_in(None)
+        )
         return opened
 
     def end(self, session: xla_extension_pb2.OpenSessionResponse) -> None:
         """End a session that is not that of the calls; raises XlaError."""
         request = xla_extension_pb2.CloseSessionRequest()
-        headers = self._headers_in(session)
-        try:
-            self._calls["CloseSession"](request, timeout=CONNECT_SECONDS, metadata=headers)
-        except grpc.RpcError as error:
-            raise _exception("CloseSession", error) from None
+        self._call("CloseSession", request, CONNECT_SECONDS, self._headers_in(session))
 
     def use(self, session: xla_extension_pb2.OpenSessionResponse) -> None:
         """Make all calls from now on in this session."""
@@ -265,7 +269,7 @@ class Transport:
     def _begin_conversation(self) -> MessageStream:
         path = self._streams["Converse"].path
         headers = self._headers()
-        exception = functools.partial(self._exception_of_stream, headers)
+        exception = functools.partial(self._exception_of_stream, headers, math.inf)
         inline = open_inline_stream("Converse", self._channel, path, headers, exception)
         return self.stream("Converse", parse=False) if inline is None else inline
 
@@ -299,7 +303,7 @@ class Transport:
             source = requests if first is None else first
             return method(source, timeout=timeout, metadata=headers)
 
-        exception = functools.partial(self._exception_of_stream, headers)
+        exception = functools.partial(self._exception_of_stream, headers, deadline_in(timeout))
         return ClientStream(name, begin, serialize, exception)
 
     def call(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
@@ -319,10 +323,17 @@ class Transport:
                 if answer is not None:
                     return answer
             request = data
+        return self._call(name, request, deadline, self._headers())
+
+    def _call(
+        self, name: str, request: Message | bytes, timeout: float | None, headers: _Headers
+    ) -> Any:
+        """Make an ordinary call and wait for its response; raises XlaError."""
+        ends = deadline_in(timeout)
         try:
-            return self._calls[name](request, timeout=deadline, metadata=self._headers())
+            return self._calls[name](request, timeout=timeout, metadata=headers)
         except grpc.RpcError as error:
-            raise _exception(name, error) from None
+            raise exception_of(name, error, ends) from None
 
     def _converse(self, conversation: MultiplexedStream, name: str, request: bytes) -> Any:
         """Make a call on the stream; return None if it must be made as an ordinary call."""
@@ -347,10 +358,11 @@ class Transport:
         """Make a call without waiting."""
         self._check_open(name)
         deadline = self._deadline(name, timeout)
+        ends = deadline_in(deadline)
         # The call does not block, and grpc cancels it when its object is garbage collected.
         with DeferredInterrupt(lambda: None):
             call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
-        return Pending(name, call)
+        return Pending(name, call, ends)
 
     def close(self) -> None:
         """Close the channel; calls under way are cancelled."""
@@ -369,13 +381,11 @@ class Transport:
         """True after `close`, and in a process other than the one that connected."""
         return self._closed
 
-    def _headers(self) -> tuple[tuple[str, str | bytes], ...]:
+    def _headers(self) -> _Headers:
         """The metadata of a call that begins now."""
         return self._headers_in(self.session)
 
-    def _headers_in(
-        self, session: xla_extension_pb2.OpenSessionResponse | None
-    ) -> tuple[tuple[str, str | bytes], ...]:
+    def _headers_in(self, session: xla_extension_pb2.OpenSessionResponse | None) -> _Headers:
         """The metadata of a call in a session, or in none."""
         headers = self.metadata
         if session is not None:
@@ -384,9 +394,11 @@ class Transport:
             headers = (*headers, (_AUTHORIZATION_KEY, f"Bearer {self._token()}"))
         return headers
 
-    def _exception_of_stream(self, headers: Metadata, rpc: str, error: grpc.RpcError) -> XlaError:
-        """Return `_exception`, or UnavailableError if a newer token has replaced the stream's."""
-        raised = _exception(rpc, error)
+    def _exception_of_stream(
+        self, headers: Metadata, ends: float, rpc: str, error: grpc.RpcError
+    ) -> XlaError:
+        """Return `exception_of`, or UnavailableError if a newer token has replaced the stream's."""
+        raised = exception_of(rpc, error, ends)
         if isinstance(raised, SessionEndedError):
             return raised
         if isinstance(raised, UnauthenticatedError) and self._headers() != headers:
@@ -398,15 +410,18 @@ class Transport:
         return raised
 
     def _no_connection(
-        self, request: Message, error: grpc.RpcError, timeout: float | None
+        self, request: Message, error: grpc.RpcError, raised: XlaError, seconds: float
     ) -> UnavailableError | None:
-        """Return the error to raise if no server answered `open`, with grpc's cause; else None."""
+        """Return the error to raise if no server answered `open`, with grpc's cause; else None.
+
+        `raised` is the exception of grpc's `error`, `seconds` the time that the call had.
+        """
         call: Any = error
         waited, cause = "", ""
-        if call.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            waited = f" in {CONNECT_SECONDS if timeout is None else timeout:g} s"
+        if isinstance(raised, DeadlineExceededError):
+            waited = f" in {seconds:g} s"
             cause = self._obstacle(request)
-        elif call.code() is grpc.StatusCode.UNAVAILABLE and _status_of(call) is None:
+        elif call.code() is grpc.StatusCode.UNAVAILABLE and status_of(call) is None:
             cause = f": {call.details()}"
         else:
             return None
@@ -499,17 +514,3 @@ def _deserializer(rpc: Rpc) -> Callable[[bytes], Any]:
     if "literal" in rpc.response.DESCRIPTOR.fields_by_name:
         return functools.partial(decode_literal_message, rpc.response)
     return rpc.response.FromString
-
-
-def _exception(rpc: str, error: grpc.RpcError) -> XlaError:
-    """The exception that the server raised, or one for a failure of the connection."""
-    call: Any = error
-    return error_of(rpc, call.code().value[0], call.details() or "", _status_of(call))
-
-
-def _status_of(call: Any) -> Any:
-    """Return the google.rpc.Status that a server sent with a call's end; None without one."""
-    try:
-        return rpc_status.from_call(call)
-    except ValueError:
-        return None

@@ -162,10 +162,29 @@ def _divides_by_a_constant_inside(j: "Judgement") -> Any:
         return distance <= 4 * float(info(j.expected.dtype).eps) * np.abs(wide(j.expected))
 
 
+def _scales_fractions_to_nan(j: "Judgement") -> Any:
+    """Where a fraction is cut off, as 2 to the width of its type is a NaN of that type."""
+    if j.instruction.opcode is not Opcode.STOCHASTIC_CONVERT:
+        return False
+    operand, drawn = j.operands
+    scale = np.float64(2.0 ** (8 * drawn.dtype.itemsize)).astype(operand.dtype)
+    return np.isnan(wide(scale)) & (j.actual == np.trunc(wide(operand)))
+
+
 def _folds_large_powers(j: "Judgement") -> Any:
     if j.instruction.opcode is not Opcode.POWER or not j.kind.is_integer:
         return False
     return (j.operands[1] < 0) | (j.operands[1] > 63)
+
+
+def _rounds_the_logarithm_of_a_power(j: "Judgement") -> Any:
+    """Where the error is that of a rounded logarithm, which the exponent multiplies."""
+    if j.instruction.opcode is not Opcode.POWER or not j.kind.is_complex:
+        return False
+    base, exponent = (wide(operand) for operand in j.operands)
+    with np.errstate(all="ignore"):
+        distance = np.abs(wide(j.actual) - wide(j.expected)) / np.abs(wide(j.expected))
+        return distance <= 4 * float(info(j.expected.dtype).eps) * np.abs(exponent * np.log(base))
 
 
 def _is_complex_product(j: "Judgement") -> Any:
@@ -219,6 +238,12 @@ KNOWN = (
     ),
     Known(
         "jaxlib",
+        "a stochastic-convert scales fractions by 256 in their own type, which is NaN in types of "
+        "eight bits that end below it and have no infinities",
+        _scales_fractions_to_nan,
+    ),
+    Known(
+        "jaxlib",
         "folding of constants computes integer powers that compiled code computes in 6 bits",
         _folds_large_powers,
     ),
@@ -251,6 +276,11 @@ KNOWN = (
         "jaxlib",
         "a scatter whose index vectors are empty does one update and leaves out the others",
         _scatters_without_indices,
+    ),
+    Known(
+        "jaxlib",
+        "complex powers multiply a rounded logarithm, and with it its error, by a large exponent",
+        _rounds_the_logarithm_of_a_power,
     ),
     Known(
         "",

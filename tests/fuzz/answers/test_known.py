@@ -3,6 +3,7 @@
 import functools
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -55,6 +56,11 @@ GROUPS = (
 BATCHES = (
     "f32[2,1,1] f32[2,1,1]",
     "f32[1,2,1] convolution(p0, p1), window={size=1}, dim_labels=bf0_oi0->bf0, batch_group_count=2",
+)
+STOCHASTIC = "s8[1] stochastic-convert(p0, p1)"
+FNUZ, FN = (
+    functools.partial(np.array, dtype=kind)
+    for kind in (ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e4m3fn)
 )
 F32 = np.float32
 C64 = np.complex64
@@ -245,6 +251,26 @@ CASES: dict[str, tuple[HloInstruction, Answers]] = {
     "power with a small exponent": (
         instruction("u32[1] u32[1]", "u32[1] power(p0, p1)"),
         reported([np.uint32([3]), np.uint32([2])], np.uint32([9]), np.uint32([8])),
+    ),
+    "fraction cut off where 256 is NaN": (
+        instruction("f8e4m3fnuz[1] u8[1]", STOCHASTIC),
+        excused([FNUZ([0.5]), np.uint8([0])], np.int8([1]), np.int8([0])),
+    ),
+    "fraction moved away where 256 is NaN": (
+        instruction("f8e4m3fnuz[1] u8[1]", STOCHASTIC),
+        reported([FNUZ([0.5]), np.uint8([255])], np.int8([0]), np.int8([1])),
+    ),
+    "fraction cut off where 256 is a number": (
+        instruction("f8e4m3fn[1] u8[1]", STOCHASTIC),
+        reported([FN([0.5]), np.uint8([0])], np.int8([1]), np.int8([0])),
+    ),
+    "complex power by a large exponent": (
+        instruction("c64[1] c64[1]", "c64[1] power(p0, p1)"),
+        excused([C64([2]), C64([1000j])], C64([1]), C64([1 + 2e-4j])),
+    ),
+    "complex power by a small exponent": (
+        instruction("c64[1] c64[1]", "c64[1] power(p0, p1)"),
+        reported([C64([2]), C64([1j])], C64([1]), C64([1 + 2e-4j])),
     ),
     "complex numbers moved": (
         instruction("c64[1]", "c64[1] reverse(p0), dimensions={0}"),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -60,6 +61,12 @@ MODULES: dict[str, tuple[str, str, str, list[Any]]] = {
         "f64[100] map(p0), dimensions={0}, to_apply=g",
         [np.random.default_rng(1).standard_normal(100)],
     ),
+    "a stochastic-convert scales fractions": (
+        "",
+        "f8e4m3fnuz[2] u8[2]",
+        "s8[2] stochastic-convert(p0, p1)",
+        [np.array([0.5, 2], ml_dtypes.float8_e4m3fnuz), np.zeros(2, np.uint8)],
+    ),
     "folding of constants computes integer powers": (
         "",
         "",
@@ -112,6 +119,12 @@ MODULES: dict[str, tuple[str, str, str, list[Any]]] = {
         "f32[4] scatter(p0, p1, p2), update_window_dims={}, inserted_window_dims={0}, "
         "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=f",
         [np.zeros(4, F32), np.zeros((3, 0), np.int32), F32([4, 2, 1])],
+    ),
+    "complex powers multiply a rounded": (
+        "",
+        "c128[64] c128[64]",
+        "c128[64] power(p0, p1)",
+        [np.linspace(9 - 300j, 60 + 300j, 64), np.full(64, 20 + 130j)],
     ),
     "complex products of numbers": (
         "",

@@ -14,9 +14,9 @@ from tests.fault.plain import until
 from tests.unit.client.ctrl_c import press_in
 from tests.unit.waiting import waits
 from xla_client.transport import inline_stream
+from xla_client.transport.errors import exception_of
 from xla_client.transport.inline_stream import InlineStream, open_inline_stream
 from xla_client.transport.stream import ClientStream
-from xla_client.transport.transport import _exception
 from xla_contract.errors import CancelledError, FailedPreconditionError, XlaError
 
 PATH = "/test.Echo/Talk"
@@ -69,7 +69,7 @@ def channel(server: Server) -> Iterator[grpc.Channel]:
 
 @pytest.fixture
 def stream(channel: grpc.Channel) -> Iterator[InlineStream]:
-    made = open_inline_stream("Talk", channel, PATH, (("key", "value"),), _exception)
+    made = open_inline_stream("Talk", channel, PATH, (("key", "value"),), exception_of)
     assert made is not None
     yield made
     made.close()
@@ -137,7 +137,7 @@ def test_who_waits_is_woken_when_another_thread_gives_the_stream_up(server, stre
 
 
 def test_a_channel_closes_at_once_behind_its_stream(server, channel) -> None:
-    stream = open_inline_stream("Talk", channel, PATH, (), _exception)
+    stream = open_inline_stream("Talk", channel, PATH, (), exception_of)
     assert stream is not None
     exchanged(stream, b"a")
     stream.close()
@@ -227,7 +227,7 @@ def test_there_is_none_where_grpc_is_another() -> None:
             return object()
 
     other: Any = Channel()
-    assert open_inline_stream("Talk", other, PATH, (), _exception) is None
+    assert open_inline_stream("Talk", other, PATH, (), exception_of) is None
 
 
 def test_grpcs_own_stream_waits_for_room_and_drops_what_waits_at_its_end() -> None:
@@ -247,7 +247,7 @@ def test_grpcs_own_stream_waits_for_room_and_drops_what_waits_at_its_end() -> No
         outgoing.append(requests)
         return Call()
 
-    stream = ClientStream("Talk", begin, bytes, _exception)
+    stream = ClientStream("Talk", begin, bytes, exception_of)
     (requests,) = outgoing
     sent = [bytes([number]) for number in range(6)]
     sending = threading.Thread(target=lambda: [stream.send(each) for each in sent])
@@ -261,7 +261,7 @@ def test_grpcs_own_stream_waits_for_room_and_drops_what_waits_at_its_end() -> No
     assert list(requests) == sent[2:]
     with pytest.raises(CancelledError):
         stream.send(b"late")
-    ended = ClientStream("Talk", begin, bytes, _exception)
+    ended = ClientStream("Talk", begin, bytes, exception_of)
     ended.send(b"dropped")
     ended.cancel()
     assert list(outgoing[1]) == []

@@ -12,6 +12,7 @@ from grpc_status import rpc_status
 
 import xla_client
 from xla_client import (
+    CancelledError,
     DeadlineExceededError,
     InvalidArgumentError,
     ShapeError,
@@ -151,6 +152,49 @@ def test_deadline_of_the_call_and_of_the_client():
         server.stop(None)
     with pytest.raises(UnavailableError, match="got a closed one"):
         transport.call("GetShape", xla_pb2.GetShapeRequest())
+
+
+class _Reset(grpc.RpcError):
+    """A call whose stream the server has reset."""
+
+    def code(self):
+        return grpc.StatusCode.CANCELLED
+
+    def details(self):
+        return "CANCELLED"
+
+    def trailing_metadata(self):
+        return ()
+
+    def result(self, timeout):
+        raise self
+
+
+def test_a_stream_that_the_server_resets_at_the_deadline_is_no_cancellation(monkeypatch):
+    transport = Transport("127.0.0.1:1", credentials=None, metadata=(), timeout=None)
+
+    class ResetAfterHalfASecond:
+        def __call__(self, *_, **__):
+            raise self.future()
+
+        def future(self, *_, **__):
+            clock[0] += 0.5
+            return _Reset()
+
+    monkeypatch.setitem(transport._calls, "GetShape", ResetAfterHalfASecond())
+    clock = [7.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    request = xla_pb2.GetShapeRequest()
+    for call in (transport.call, lambda *given: transport.start(*given).result()):
+        with pytest.raises(DeadlineExceededError, match=r"before the deadline, got none in time"):
+            call("GetShape", request, 0.4)
+        for timeout in (0.6, None):
+            with pytest.raises(CancelledError, match=r"^GetShape: CANCELLED$"):
+                call("GetShape", request, timeout)
+    monkeypatch.setitem(transport._calls, "OpenSession", ResetAfterHalfASecond())
+    with pytest.raises(UnavailableError, match=r"no answer from 127\.0\.0\.1:1 in 0\.4 s"):
+        transport.open(0.4)
+    transport.close()
 
 
 def test_ctrl_c_does_not_end_the_beginning_of_a_call_halfway(monkeypatch):
