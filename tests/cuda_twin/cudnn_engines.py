@@ -145,7 +145,7 @@ def main() -> int:
 
 
 def _asked() -> int:
-    cudnn.Backend = DescribedBackend  # type: ignore[misc]
+    cudnn.CudnnLibrary = DescribedBackend  # type: ignore[misc]
     libraries = Libraries(None)  # type: ignore[arg-type]
     refused, copies = 0, list[float]()
     for plan in plans():
