@@ -65,6 +65,8 @@ class Convolution:
     """A plan with the library's descriptors of it. Raises LibraryError without an engine."""
 
     def __init__(self, libraries: Libraries, plan: ConvolutionPlan) -> None:
+        self._backend: CudnnLibrary
+        self._turns: threading.Lock
         self._backend, self._turns = libraries.handle(_opened)
         self._plan, self._owned = plan, contextlib.ExitStack()
         self._refusals: list[str] = []
