@@ -244,7 +244,9 @@ class ProgramRun:
         if segment.has_jumps and not self._lane.word:
             return False
         addresses = tuple([self._addresses[slot] for slot in self._loaded.slots[segment]])
-        if not self._graphs.launch(segment, addresses, self._work):
+        walk = functools.partial(self._work.captured, segment, self._stream)
+        changes = functools.partial(self._work.changes, segment)
+        if not self._graphs.launch(segment, addresses, walk, changes):
             return False
         self._lane.recent.append(f"graph of {self._loaded.launches[segment]}")
         self._may_be_long |= segment.has_jumps or self._polls(self._loaded.slots[segment])

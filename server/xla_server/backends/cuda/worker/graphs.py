@@ -8,15 +8,12 @@ for each.
 
 import collections
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from xla_server.backends.cuda.worker.device.driver import Driver, NodeWork
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
 from xla_server.backends.cuda.worker.segments import Item, Segment
-
-if TYPE_CHECKING:
-    from xla_server.backends.cuda.worker.row_work import RowWork
 
 MAX_ADDRESS_SETS = 32
 """Bound of address sets for which a segment has graphs in one stream, the last used ones."""
@@ -35,8 +32,14 @@ class SegmentGraph:
     nodes: Sequence[tuple[Item, Any]]
 
 
+Walk: TypeAlias = Callable[[], Sequence[tuple[Item, Any]]]
+"""Enqueues a segment's rows to a stream under capture; returns the nodes of a SegmentGraph."""
+
 NodeChange: TypeAlias = tuple[Any, NodeWork]
 """A node, and its new work."""
+
+Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]
+"""Returns the node changes from these addresses of a graph to a run's; None if impossible."""
 
 _Sets: TypeAlias = collections.OrderedDict[Addresses, SegmentGraph | None]
 
@@ -52,8 +55,8 @@ class Graphs:
         self._fixed: set[Segment] = set()
         """Segments whose graphs the driver could not change."""
 
-    def launch(self, segment: Segment, addresses: Addresses, work: "RowWork") -> bool:
-        """Launch the graph of a segment, whose rows have `work`, for the addresses of its slots.
+    def launch(self, segment: Segment, addresses: Addresses, walk: Walk, changes: Changes) -> bool:
+        """Launch the graph of a segment for the addresses of its slots.
 
         Returns False if the segment has no graph.
         """
@@ -61,9 +64,9 @@ class Graphs:
             return False
         sets = self._sets.setdefault(segment, collections.OrderedDict())
         if addresses in sets:
-            found = sets[addresses] or self._captured(segment, work)
+            found = sets[addresses] or self._captured(segment, walk)
         else:
-            found = self._changed(segment, sets, work)
+            found = self._changed(segment, sets, changes)
         sets[addresses] = found
         sets.move_to_end(addresses)
         if len(sets) > MAX_ADDRESS_SETS:
@@ -72,20 +75,20 @@ class Graphs:
             self._driver.launch_graph(found.graph, self._stream)
         return found is not None
 
-    def _changed(self, segment: Segment, sets: _Sets, work: "RowWork") -> SegmentGraph | None:
+    def _changed(self, segment: Segment, sets: _Sets, changes: Changes) -> SegmentGraph | None:
         """Return the least recently used graph, updated to a run's addresses; None without one."""
         oldest = next((each for each, graph in sets.items() if graph is not None), None)
         graph = sets[oldest] if oldest is not None else None
         if oldest is None or graph is None or segment in self._fixed:
             return None
-        changed = work.changes(segment, graph, oldest)
+        changed = changes(graph, oldest)
         if changed is None:
             return None
         # If these addresses occur again, they get a new graph.
         sets[oldest] = None
         try:
-            for node, other in changed:
-                self._driver.change_node(graph.graph, node, other, self._stream)
+            for node, work in changed:
+                self._driver.change_node(graph.graph, node, work, self._stream)
         except DeviceLostError:
             raise
         except Exception:  # Some nodes have other addresses now: the graph is not used again.
@@ -93,11 +96,11 @@ class Graphs:
             return None
         return graph
 
-    def _captured(self, segment: Segment, work: "RowWork") -> SegmentGraph | None:
-        """Return a graph of a segment's work; None if the driver cannot capture it."""
+    def _captured(self, segment: Segment, walk: Walk) -> SegmentGraph | None:
+        """Return a graph of the work that `walk` enqueues; None if the driver cannot capture it."""
         self._driver.begin_capture(self._stream)
         try:
-            nodes = work.captured(segment, self._stream)
+            nodes = walk()
         except DeviceLostError:
             raise
         except Exception:  # A wrong call fails in plain launches, too.
