@@ -29,7 +29,7 @@ def _created(stream: int) -> int:
     return handle
 
 
-class TriangularSolve:
+class PreparedTriangularSolve:
     """A plan in the library's terms."""
 
     def __init__(self, libraries: Libraries, plan: TriangularSolvePlan) -> None:

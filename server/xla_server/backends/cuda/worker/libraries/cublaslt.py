@@ -70,7 +70,7 @@ def _created(_: int) -> int:
     return handle
 
 
-class Product:
+class PreparedProduct:
     """A product with its algorithm and descriptions. Raises LibraryError without an algorithm."""
 
     def __init__(self, libraries: Libraries, plan: GemmPlan) -> None:

@@ -61,7 +61,7 @@ def _opened(_: int) -> tuple[CudnnLibrary, threading.Lock]:
         raise LibraryError(str(error)) from error
 
 
-class Convolution:
+class PreparedConvolution:
     """A plan with the library's descriptors of it. Raises LibraryError without an engine."""
 
     def __init__(self, libraries: Libraries, plan: ConvolutionPlan) -> None:

@@ -36,7 +36,7 @@ _FORMS: Mapping[tuple[ElementType, bool, bool], tuple[int, Callable[..., None]]]
 """The library's type and function by (element, is_real, is_inverse)."""
 
 
-class FourierTransform:
+class PreparedTransform:
     """A plan with the library's plan, which is used by one thread at a time.
 
     Raises LibraryError if the library refuses it.

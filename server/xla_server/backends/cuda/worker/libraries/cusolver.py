@@ -23,7 +23,7 @@ def created(stream: int) -> int:
     return handle
 
 
-class Cholesky:
+class PreparedCholesky:
     """A plan in the library's terms."""
 
     def __init__(self, libraries: Libraries, plan: CholeskyPlan) -> None:

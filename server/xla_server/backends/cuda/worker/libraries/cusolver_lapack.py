@@ -26,7 +26,7 @@ NO_VECTORS, VECTORS = 0, 1
 """Requests to eigenproblems: cusolverEigMode_t, cusolver_common.h."""
 
 
-class LapackCalls:
+class PreparedRoutine:
     """A plan in the library's terms."""
 
     def __init__(self, libraries: Libraries, plan: SolverPlan) -> None:

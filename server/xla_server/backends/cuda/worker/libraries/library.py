@@ -39,12 +39,12 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 _LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
     {
-        GemmPlan: ("cublaslt", "Product"),
-        ConvolutionPlan: ("cudnn", "Convolution"),
-        TriangularSolvePlan: ("cublas", "TriangularSolve"),
-        CholeskyPlan: ("cusolver", "Cholesky"),
-        FftPlan: ("cufft", "FourierTransform"),
-        SolverPlan: ("cusolver_lapack", "LapackCalls"),
+        GemmPlan: ("cublaslt", "PreparedProduct"),
+        ConvolutionPlan: ("cudnn", "PreparedConvolution"),
+        TriangularSolvePlan: ("cublas", "PreparedTriangularSolve"),
+        CholeskyPlan: ("cusolver", "PreparedCholesky"),
+        FftPlan: ("cufft", "PreparedTransform"),
+        SolverPlan: ("cusolver_lapack", "PreparedRoutine"),
     }
 )
 """The module of each kind of plan, and its class of prepared plans."""
