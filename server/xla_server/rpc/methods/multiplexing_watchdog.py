@@ -8,12 +8,9 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from xla_server.execution.start_thread import start_thread
-
-if TYPE_CHECKING:
-    from xla_server.rpc.methods.multiplexing import MultiplexedStream
 
 _PERIOD = 0.002
 """Seconds between two polls; a thread that was answering at both is busy."""
@@ -22,19 +19,31 @@ _PATIENCE = 50
 """Polls without a call in progress before the watchdog sleeps."""
 
 
+class MonitoredStream(Protocol):
+    """A stream, as the watchdog sees it."""
+
+    answering: int
+
+    def hand_over(self, number: int) -> None:
+        """Have another thread read the stream, unless the request with this number was answered."""
+
+    def end_late_calls(self, now: float) -> float | None:
+        """End calls whose deadline has passed; return the next deadline."""
+
+
 class StreamWatchdog:
     """One thread for all streams, which runs while there is a stream. Thread-safe."""
 
     def __init__(self) -> None:
         self.is_asleep = False
         """True if it must be woken for a new call."""
-        self._seen: dict[MultiplexedStream, int] = {}
+        self._seen: dict[MonitoredStream, int] = {}
         self._thread: threading.Thread | None = None
         self._woken = threading.Event()
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def watching(self, stream: "MultiplexedStream") -> Iterator[None]:
+    def watching(self, stream: MonitoredStream) -> Iterator[None]:
         """Watch a stream for the block; raises as `start_thread`."""
         with self._lock:
             if self._thread is None:
@@ -67,9 +76,7 @@ class StreamWatchdog:
             self._sleep(streams, deadline)
             quiet = 0
 
-    def _sleep(
-        self, streams: "list[tuple[MultiplexedStream, int]]", deadline: float | None
-    ) -> None:
+    def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
         self._woken.clear()
         self.is_asleep = True
         # A call that began before this thread set `is_asleep` has not woken it.
@@ -79,7 +86,7 @@ class StreamWatchdog:
             self._woken.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
         self.is_asleep = False
 
-    def _poll(self, streams: "list[tuple[MultiplexedStream, int]]") -> tuple[bool, float | None]:
+    def _poll(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
         now = time.monotonic()
         is_busy = False
         next_deadline = None
