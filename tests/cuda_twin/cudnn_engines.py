@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.command_line import command_line
 from tests.cuda.convolution_checks import LAYERS, SQUARE, convolution_plans
-from xla_server.backends.cuda.worker.libraries import LibraryError, cudnn
+from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError, cudnn
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     AttributeName,
     CudnnLibrary,
@@ -145,12 +145,12 @@ def main() -> int:
 
 
 def _asked() -> int:
-    cudnn.Backend = DescribedBackend  # type: ignore[misc]
-    convolutions = cudnn.Cudnn(None)  # type: ignore[arg-type]
+    cudnn.CudnnLibrary = DescribedBackend  # type: ignore[misc]
+    libraries = Libraries(None)  # type: ignore[arg-type]
     refused, copies = 0, list[float]()
     for plan in plans():
         try:
-            prepared = convolutions.prepare(plan)
+            prepared = libraries.prepare(plan)
         except LibraryError as error:
             refused += 1
             print(error)

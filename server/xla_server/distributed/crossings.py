@@ -151,8 +151,6 @@ class Crossings:
         if crossing.route is Route.WHOLE:
             targets = {rank: [[each] for each in arrays] for rank, arrays in received.items()}
             self._exchange.all_gather(go.ranks, go.turn, whole, targets)
-        elif crossing.route is Route.BLOCKS:
-            self._exchange.all_to_all(go.ranks, go.turn, sent, received)
         else:
             self._exchange.send_receive(go.ranks, go.turn, sent, received)
         return parts

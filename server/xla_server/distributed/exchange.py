@@ -98,29 +98,6 @@ class Exchange:
             if index != own:
                 unpack(received[starts[index] :], others[rank])
 
-    def all_to_all(
-        self,
-        ranks: Ranks,
-        turn: int,
-        mine: Mapping[int, Sequence[Array]],
-        others: Mapping[int, Sequence[Array]],
-    ) -> None:
-        """Send different arrays to each rank, and receive some from each: MPI's Alltoallv."""
-        sent_sizes = [sum(array.nbytes for array in mine.get(rank, ())) for rank in ranks]
-        sent = joined([array for rank in ranks for array in mine.get(rank, ())])
-        sizes = [sum(array.nbytes for array in others.get(rank, ())) for rank in ranks]
-        received = np.empty(sum(sizes), np.uint8)
-        with self._turn(ranks, turn) as comm:
-            from mpi4py import MPI
-
-            request = comm.Ialltoallv(
-                [sent, sent_sizes, _starts(sent_sizes), MPI.BYTE],
-                [received, sizes, _starts(sizes), MPI.BYTE],
-            )
-            self._finish(ranks, [request], sent, received)
-        for rank, start in zip(ranks, _starts(sizes), strict=True):
-            unpack(received[start:], [[array] for array in others.get(rank, ())])
-
     def send_receive(
         self,
         ranks: Ranks,
@@ -128,7 +105,7 @@ class Exchange:
         mine: Mapping[int, Sequence[Array]],
         others: Mapping[int, Sequence[Array]],
     ) -> None:
-        """Exchange arrays with some of the ranks: MPI's Isend and Irecv."""
+        """Exchange different arrays with some or all ranks: MPI's Isend and Irecv."""
         sent = {rank: joined(arrays) for rank, arrays in mine.items() if arrays}
         received = {
             rank: np.empty(sum(array.nbytes for array in arrays), np.uint8)

@@ -5,7 +5,6 @@ import dataclasses
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future
 
 import numpy as np
 
@@ -13,9 +12,22 @@ from xla_contract.errors import XlaError
 from xla_server.backends.compile_options import DumpOptions
 from xla_server.distributed.transport.messages import Load, Unload
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.completion import Completion
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.programs.compile_request import WireProgram
+
+
+class _Loading(Completion):
+    """The loading of a program on a rank; it is done with or without an error."""
+
+    error: XlaError | None = None
+
+    def end(self, error: XlaError | None) -> None:
+        """Record the end; no effect if it was recorded before."""
+        if not self.is_done:
+            self.error = error
+            self.finish()
 
 
 class _Code:
@@ -31,7 +43,7 @@ class _Code:
         self.module = np.frombuffer(program.data, np.uint8)
         self.byte_size = byte_size
         self.users = 0
-        self.ranks: dict[int, Future[None]] = {}
+        self.ranks: dict[int, _Loading] = {}
 
 
 class RemotePrograms:
@@ -63,9 +75,12 @@ class RemotePrograms:
         """
         used: list[_Code] = []
         try:
-            futures = [self._use(*each, used) for each in wanted]
-            for future in futures:
-                _await(future, cancellation)
+            for loading in [self._use(*each, used) for each in wanted]:
+                if not loading.is_done:
+                    with releasing_slot():
+                        cancellation.wait_for(loading)
+                if loading.error is not None:
+                    raise copy_of(loading.error)
             yield
         finally:
             self._release(used)
@@ -74,22 +89,20 @@ class RemotePrograms:
         """Record a rank's answer: it has loaded a program, or the error says why not."""
         with self._lock:
             code = self._codes.get(key)
-            future = None if code is None else code.ranks.get(rank)
+            loading = None if code is None else code.ranks.get(rank)
             if code is not None and error is not None:
                 code.ranks.pop(rank, None)
-        if future is not None:
-            _resolve(future, error)
+        if loading is not None:
+            loading.end(error)
 
     def fail(self, error: XlaError) -> None:
         """Fail all calls that wait for a program."""
         with self._lock:
-            futures = [each for code in self._codes.values() for each in code.ranks.values()]
-        for future in futures:
-            _resolve(future, error)
+            loadings = [each for code in self._codes.values() for each in code.ranks.values()]
+        for loading in loadings:
+            loading.end(error)
 
-    def _use(
-        self, rank: int, program: WireProgram, byte_size: int, used: list[_Code]
-    ) -> Future[None]:
+    def _use(self, rank: int, program: WireProgram, byte_size: int, used: list[_Code]) -> _Loading:
         with self._lock:
             code = self._codes.get(program.key)
             if code is None:
@@ -97,13 +110,12 @@ class RemotePrograms:
             self._codes.move_to_end(program.key)
             code.users += 1
             used.append(code)
-            future = code.ranks.get(rank)
-            if future is None:
-                # Before others can wait for the future: a program too large to send is this
-                # caller's error.
+            loading = code.ranks.get(rank)
+            if loading is None:
+                # Before others can wait for it: a program too large to send is this caller's error.
                 self._send(rank, Load(code.program, code.module))
-                future = code.ranks[rank] = Future()
-        return future
+                loading = code.ranks[rank] = _Loading()
+        return loading
 
     def _release(self, used: list[_Code]) -> None:
         with self._lock:
@@ -118,26 +130,3 @@ class RemotePrograms:
                     size -= code.byte_size + code.module.size
                     for rank in code.ranks:
                         self._send(rank, Unload(key))
-
-
-def _resolve(future: Future[None], error: XlaError | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
-
-
-def _await(future: Future[None], cancellation: Cancellation) -> None:
-    if not future.done():
-        over = threading.Event()
-        future.add_done_callback(lambda _: over.set())
-        forget = cancellation.add_callback(over.set)
-        with releasing_slot():
-            over.wait()
-        forget()
-        cancellation.check()
-    error = future.exception()
-    if isinstance(error, XlaError):
-        raise copy_of(error)

@@ -66,10 +66,8 @@ class Route(enum.Enum):
 
     WHOLE = enum.auto()
     """Every member reads the same of all others."""
-    BLOCKS = enum.auto()
-    """Every member reads a part of its own of all others."""
-    PAIRS = enum.auto()
-    """Some members read of some others."""
+    PARTS = enum.auto()
+    """Every member reads parts of its own of some or all others."""
 
 
 class Reduction(NamedTuple):

@@ -10,9 +10,9 @@ from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.execution.start_thread import start_thread
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.limits.response_memory import ResponseMemory
-from xla_server.sessions.limits.semaphores import SharedSemaphore
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.limits.shares.caller import Flow
+from xla_server.sessions.limits.shares.fair_share import FairShare
 from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.transfers.arena_pool import ArenaPool
@@ -52,9 +52,9 @@ class SharedResources(RunResources):
             shares=limits.shares,
         )
         self.execution_threads = execution_threads
-        self.executing = SharedSemaphore(limits.max_executions, limits.max_sessions, limits.shares)
+        self.executing = FairShare(limits.max_executions, limits.max_sessions, limits.shares)
         """The slots of the executions of all sessions."""
-        self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)
+        self.launching = FairShare(limits.max_launches, limits.max_sessions, limits.shares)
         """The slots of executions that were launched and have not ended."""
         self.launched = CancellationSet()
         """The executions that were launched and have not ended."""

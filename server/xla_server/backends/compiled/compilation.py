@@ -90,12 +90,11 @@ def compile_module(
     every, fusing = steps_of(target)
     steps = selected(every, options, NEEDED, fusing)
     changing = copy_module(module)
-    watch = _Watch(observer)
     if observer is not None:
         observer.begin(changing)
-    run_once([step for step in steps if step.name not in fusing], changing, watch)
+    changed = run_once([step for step in steps if step.name not in fusing], changing, observer)
     once = work_once(changing)
-    run_once([step for step in steps if step.name in fusing], changing, watch)
+    changed += run_once([step for step in steps if step.name in fusing], changing, observer)
     if observer is not None:
         observer.optimised(changing)
     code = lower(changing, lowerings, target, custom_calls, fuses=fuses)
@@ -107,24 +106,4 @@ def compile_module(
     if observer is not None:
         observer.lowered(code, assignment)
     work = ProgramWork(once, work_of(code))
-    return Compilation(changing, code, assignment, tuple(watch.changed), work)
-
-
-class _Watch:
-    """Records the passes that changed the module, and forwards all calls to another observer."""
-
-    def __init__(self, observer: Observer | None) -> None:
-        self.changed: list[str] = []
-        self._observer = observer
-
-    def before_pass(self, name: str, module: HloModule) -> None:
-        """Called before a pass runs."""
-        if self._observer is not None:
-            self._observer.before_pass(name, module)
-
-    def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
-        """Called after the pass has run."""
-        if changed:
-            self.changed.append(name)
-        if self._observer is not None:
-            self._observer.after_pass(name, module, changed)
+    return Compilation(changing, code, assignment, tuple(changed), work)

@@ -74,4 +74,4 @@ def _reduces(instruction: HloInstruction, frame: Frame) -> Reduction | None:
     return Reduction(opcode, dtypes, reduce, total)
 
 
-ALL_REDUCE = Collective(_fill, Route.BLOCKS, _reads, part, reduces=_reduces, is_common=True)
+ALL_REDUCE = Collective(_fill, Route.PARTS, _reads, part, reduces=_reduces, is_common=True)

@@ -24,4 +24,4 @@ def _reads(read: Read) -> Sequence[Array]:
     return [block(read.operands[0], dimension, len(read.members), read.target)]
 
 
-ALL_TO_ALL = Collective(_fill, Route.BLOCKS, _reads)
+ALL_TO_ALL = Collective(_fill, Route.PARTS, _reads)

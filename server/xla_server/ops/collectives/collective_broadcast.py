@@ -23,4 +23,4 @@ def _reads(read: Read) -> Sequence[Array]:
     return [share(operand, len(read.members), read.target) for operand in read.operands]
 
 
-COLLECTIVE_BROADCAST = Collective(_fill, Route.BLOCKS, _reads, part, is_common=True)
+COLLECTIVE_BROADCAST = Collective(_fill, Route.PARTS, _reads, part, is_common=True)

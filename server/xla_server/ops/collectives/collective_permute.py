@@ -26,4 +26,4 @@ def _reads(read: Read) -> Sequence[Array]:
     return read.operands if pair in pairs_of(read.instruction, read.grid) else ()
 
 
-COLLECTIVE_PERMUTE = Collective(_fill, Route.PAIRS, _reads)
+COLLECTIVE_PERMUTE = Collective(_fill, Route.PARTS, _reads)

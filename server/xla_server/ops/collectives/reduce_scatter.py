@@ -41,4 +41,4 @@ def _sizes(
     return [with_size(each.shape, d, each.shape[d] // count) for each in operands]
 
 
-REDUCE_SCATTER = Collective(_fill, Route.BLOCKS, _reads, sizes=_sizes)
+REDUCE_SCATTER = Collective(_fill, Route.PARTS, _reads, sizes=_sizes)

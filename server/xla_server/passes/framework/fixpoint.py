@@ -58,19 +58,26 @@ class Fixpoint:
 
 def run_once(
     passes: Sequence[Pass], module: HloModule, observer: PassObserver | None = None
-) -> bool:
-    """Run every pass once, observed, fixpoints included; return whether any changed anything."""
+) -> list[str]:
+    """Run every pass once, observed, fixpoints included.
+
+    Returns the names of the passes that changed the module, one entry for each change.
+    """
+    changes: list[str] = []
 
     def run(step: Pass) -> bool:
         if isinstance(step, Fixpoint):
             return step.repeat(run)
         checkpoint()
-        if observer is None:
-            return step.apply(module)
-        observer.before_pass(step.name, module)
+        if observer is not None:
+            observer.before_pass(step.name, module)
         changed = step.apply(module)
-        observer.after_pass(step.name, module, changed)
+        if changed:
+            changes.append(step.name)
+        if observer is not None:
+            observer.after_pass(step.name, module, changed)
         return changed
 
-    results = [run(step) for step in passes]
-    return any(results)
+    for step in passes:
+        run(step)
+    return changes

@@ -39,20 +39,21 @@ DeferredMethod: TypeAlias = Callable[[Session, Any, Cancellation, "Responder"], 
 class Responder:
     """The response of one call, which any thread may send.
 
-    Only the first one is sent; `finish` returns whether it was the first.
+    Only the first one is sent; `finish` returns whether it was the first. If sending may wait for a
+    client that does not read, only `thread` and those of `executor` send.
     """
 
     finish: Callable[[Callable[[], Response]], bool]
     executor: ThreadPoolExecutor
+    thread: int | None = None
 
     def done(self, response: Response) -> None:
         """Send a successful response. It may wait for the sending thread."""
-        if not self.finish(lambda: response):
-            discard(response)
+        self._send(self._finish_or_discard, response)
 
     def failed(self, error: BaseException) -> None:
         """Answer with an error. May wait as `done` does."""
-        self.finish(raising(error))
+        self._send(self.finish, raising(error))
 
     def later(self, make_response: Callable[[], Response]) -> None:
         """Respond with the result or error of `make_response`, in a thread of the rpc's pool.
@@ -62,6 +63,17 @@ class Responder:
         # The threads are closed only with the server, when no client is left.
         with contextlib.suppress(RuntimeError):
             self.executor.submit(self.finish, make_response)
+
+    def _send(self, send: Callable[[Any], object], what: object) -> None:
+        if self.thread in (None, threading.get_ident()):
+            send(what)
+        else:
+            with contextlib.suppress(RuntimeError):  # As in `later`.
+                self.executor.submit(send, what)
+
+    def _finish_or_discard(self, response: Response) -> None:
+        if not self.finish(lambda: response):
+            discard(response)
 
 
 def raising(error: BaseException) -> Callable[[], Response]:

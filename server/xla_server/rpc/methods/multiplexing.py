@@ -131,32 +131,6 @@ def _begin(rpc: Rpc, spec: Unary | Deferred, pools: Pools, boundary: Boundary) -
     return in_place if spec.pool in _IN_PLACE or isinstance(spec, Deferred) else in_pool
 
 
-@dataclasses.dataclass(eq=False)
-class _StreamResponder(Responder):
-    """A response, sent by the thread that made it or else by a thread for streams.
-
-    A thread that all clients share must not wait for a client that does not read.
-    """
-
-    _thread: int = dataclasses.field(default_factory=threading.get_ident)
-
-    def done(self, response: Response) -> None:
-        """Send a successful response; only a stream's thread waits for the client."""
-        if threading.get_ident() == self._thread:
-            super().done(response)
-            return
-        # The threads are closed only with the server, when no client is left.
-        with contextlib.suppress(RuntimeError):
-            self.executor.submit(super().done, response)
-
-    def failed(self, error: BaseException) -> None:
-        """Respond with an error; waits as `done`."""
-        if threading.get_ident() == self._thread:
-            super().failed(error)
-        else:
-            self.later(raising(error))
-
-
 @dataclasses.dataclass(slots=True, eq=False)
 class _Call:
     """One call: its cancellation, and its response, which is sent once."""
@@ -393,7 +367,7 @@ class MultiplexedStream:
             return
         if self._cancellation.is_cancelled:
             self._cancel_all()
-        answer = _StreamResponder(call.finish, self._shared.threads)
+        answer = Responder(call.finish, self._shared.threads, threading.get_ident())
         has_session = request.method not in self._shared.without_session
         subject = self._session.service if has_session else self._stream.caller
         begin(subject, request.request, call.cancellation, answer)

@@ -14,12 +14,7 @@ from xla_server.rpc.decode.common import handle_in
 from xla_server.rpc.decode.module_forms import converted, format_of, read_source
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.runs.explanations import (
-    ExplanationRequest,
-    analyse,
-    explain,
-    explanation_bytes,
-)
+from xla_server.sessions.runs.explanations import analyse, explain, explanation_bytes
 from xla_server.sessions.session import Session
 
 
@@ -54,18 +49,18 @@ def _convert_module(
 def _analyze_executable(
     service: Session, request: extension_pb2.AnalyzeExecutableRequest, cancellation: Cancellation
 ) -> extension_pb2.AnalyzeExecutableResponse:
-    analysis = analyse(service.runner, handle_in(request, "executable"), cancellation)
-    use = analysis.memory
+    compiled, once = analyse(service.runner, handle_in(request, "executable"), cancellation)
+    use = compiled.memory
     return extension_pb2.AnalyzeExecutableResponse(
-        once=_work(analysis.once),
-        done=None if analysis.done is None else _work(analysis.done),
+        once=_work(once),
+        done=None if compiled.work is None else _work(compiled.work.done),
         memory=extension_pb2.MemoryAnalysis(
             argument_bytes=use.parameters,
             result_bytes=use.results,
             temporary_bytes=use.arena + use.copies,
             constant_bytes=use.constants,
             peak_bytes=use.peak,
-            kept_bytes=analysis.kept_bytes,
+            kept_bytes=compiled.kept_bytes,
         ),
     )
 
@@ -76,16 +71,20 @@ def _explain_executable(
     cancellation: Cancellation,
 ) -> Response:
     limit = explanation_bytes(request.max_bytes, service.limits.max_message_bytes)
-    wanted = ExplanationRequest(
-        _formats(request),
-        Pattern(request.pass_pattern) if request.pass_pattern else None,
-        request.profile,
-        [argument.handle for argument in request.arguments],
-        limit,
-    )
+    formats = frozenset(map(format_of, request.formats)) or frozenset({DumpFormat.TEXT})
+    passes = Pattern(request.pass_pattern) if request.pass_pattern else None
 
     def made() -> extension_pb2.ExplainExecutableResponse:
-        files = explain(service.runner, handle_in(request, "executable"), wanted, cancellation)
+        files = explain(
+            service.runner,
+            handle_in(request, "executable"),
+            cancellation,
+            formats=formats,
+            passes=passes,
+            is_profiled=request.profile,
+            arguments=[argument.handle for argument in request.arguments],
+            max_bytes=limit,
+        )
         response = extension_pb2.ExplainExecutableResponse(is_cut=files.is_cut)
         for name, data in files.contents.items():
             response.files.add(name=name, data=data)
@@ -102,10 +101,6 @@ METHODS: Mapping[str, MethodSpec] = {
     "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
 }
 """Methods by the names of the rpcs."""
-
-
-def _formats(request: extension_pb2.ExplainExecutableRequest) -> frozenset[DumpFormat]:
-    return frozenset(map(format_of, request.formats)) or frozenset({DumpFormat.TEXT})
 
 
 def _work(work: Work) -> extension_pb2.WorkAnalysis:

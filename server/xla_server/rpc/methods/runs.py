@@ -201,10 +201,10 @@ def wait_for_execution(
     service: Session, request: xla_pb2.WaitForExecutionRequest, _: Cancellation
 ) -> xla_pb2.WaitForExecutionResponse:
     """WaitForExecution of XlaService."""
-    waited = service.executions.wait(request.execution.handle)
-    response = xla_pb2.WaitForExecutionResponse(profile=profile_to_proto(waited.profile))
-    if waited.output is not None:
-        response.output.handle = waited.output
+    output, profile = service.executions.wait(request.execution.handle)
+    response = xla_pb2.WaitForExecutionResponse(profile=profile_to_proto(profile))
+    if output is not None:
+        response.output.handle = output
     return response
 
 

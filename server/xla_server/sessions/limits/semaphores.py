@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
-from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 from xla_server.sessions.limits.shares.fair_share import FairShare
 
 
@@ -23,9 +22,7 @@ class FairSemaphore:
     limit: int
     _noun: str
     _hint: str
-    _shared: "SharedSemaphore" = dataclasses.field(
-        default_factory=lambda: SharedSemaphore(sys.maxsize)
-    )
+    _shared: FairShare = dataclasses.field(default_factory=lambda: FairShare(sys.maxsize))
     _caller: Caller = LOCAL
 
     def __post_init__(self) -> None:
@@ -109,14 +106,3 @@ class FairSemaphore:
         """Count a slot as taken (1) or released (-1). Under the lock."""
         self.used += amount
         self._shared.count(self._caller, amount)
-
-
-class SharedSemaphore(FairShare):
-    """A semaphore of all sessions, with the sessions that wait for slots of others."""
-
-    def __init__(
-        self, limit: int, reserve: int = 0, caller_shares: CallerShares = EVERYTHING
-    ) -> None:
-        super().__init__(limit, reserve, caller_shares)
-        self.held_up: dict[FairSemaphore, None] = {}
-        """Sessions that wait for slots of others; changed under the lock."""

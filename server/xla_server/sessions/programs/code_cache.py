@@ -8,7 +8,6 @@ does code that has a state.
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import NamedTuple
 
 from xla_contract.errors import ResourceExhaustedError
@@ -35,7 +34,6 @@ class CachedCode:
 
     key: bytes
     owner: Caller
-    on_evicted: Callable[[], None]
     compiling: Completion = dataclasses.field(default_factory=Completion)
     """It is done once there is the code, or an error, or the compiling call was cancelled."""
     compiled: CompiledProgram | None = None
@@ -76,6 +74,16 @@ class CodeCache:
     def __len__(self) -> int:
         return len(self._codes)
 
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._codes
+
+    def get(self, key: bytes) -> CachedCode | None:
+        """Return the code of a program, from now on the last used; None if there is none."""
+        code = self._codes.get(key)
+        if code is not None:
+            self._codes.move_to_end(key)
+        return code
+
     def add(self, code: CachedCode) -> None:
         """Add code that is, or will be, compiled; evict others if there is no room.
 
@@ -113,11 +121,6 @@ class CodeCache:
         if self._codes.get(code.key) is code:
             self._count_bytes(code)
 
-    def used(self, code: CachedCode) -> None:
-        """Mark code as the most recently used."""
-        if self._codes.get(code.key) is code:
-            self._codes.move_to_end(code.key)
-
     def remove(self, code: CachedCode) -> None:
         """Remove code from the cache; no effect if it is absent."""
         if self._codes.get(code.key) is code:
@@ -149,6 +152,5 @@ class CodeCache:
             is_of_level = level is None or level in levels(code.owner)
             if is_of_level and code is not spared and code.is_evictable:
                 self.remove(code)
-                code.on_evicted()
                 return True
         return False

@@ -37,14 +37,9 @@ class _Shared:
 
     program: WireProgram
     """The source that its code is compiled from."""
-    code: CachedCode | None = None
     users: int = 0
     held: "dict[Level, int]" = dataclasses.field(default_factory=dict)
     """Number of uses by caller."""
-
-    def forget_code(self) -> None:
-        """Drop the code."""
-        self.code = None
 
 
 class ExecutionFootprint:
@@ -128,8 +123,7 @@ class ExecutableCache:
     def has(self, key: bytes) -> bool:
         """Return whether the code of a program is compiled or being compiled."""
         with self._lock:
-            shared = self._known.get(key)
-            return key in self._idle or (shared is not None and shared.code is not None)
+            return key in self._idle or key in self._cache
 
     def acquire(
         self,
@@ -201,20 +195,17 @@ class ExecutableCache:
         """
         while True:
             with self._lock:
-                code, is_ours = shared.code, False
+                code = self._cache.get(shared.program.key)
+                is_ours = code is None
                 if code is None:
-                    is_ours = True
-                    code = CachedCode(shared.program.key, caller, shared.forget_code)
+                    code = CachedCode(shared.program.key, caller)
                     # A run may use a program whose last handle was freed: its code is not counted.
                     if shared.users:
                         self._cache.add(code)
-                        shared.code = code
-                else:
-                    self._cache.used(code)
                 code.uses += 1
             try:
                 if is_ours:
-                    self._compile(shared, code, compile_program, cancellation)
+                    self._compile(code, compile_program, cancellation)
                 if code.compiled is None:
                     cancellation.wait_for(code.compiling)
                 if code.error is not None:
@@ -229,7 +220,6 @@ class ExecutableCache:
 
     def _compile(
         self,
-        shared: _Shared,
         code: CachedCode,
         compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
@@ -244,8 +234,6 @@ class ExecutableCache:
         except BaseException as error:  # Otherwise waiting calls would wait forever.
             with self._lock:
                 self._cache.remove(code)
-                if shared.code is code:
-                    shared.code = None
             if not cancellation.is_cancelled:
                 code.error = error
             code.compiling.finish()
@@ -270,10 +258,9 @@ class ExecutableCache:
         shared = _Shared(program.kept())
         code = self._idle.get(program.key)
         if code is not None:
-            code.owner, code.on_evicted = caller, shared.forget_code
+            code.owner = caller
             self._cache.add(code)
             del self._idle[program.key]
-            shared.code = code
         self._known[program.key] = shared
         self._program_bytes += program.byte_size + _OVERHEAD_BYTES
         return shared
@@ -310,7 +297,8 @@ class ExecutableCache:
             self._count(shared, caller, -1)
             if shared.users:
                 return
-            key, code = shared.program.key, shared.code
+            key = shared.program.key
+            code = self._cache.get(key)
             del self._known[key]
             self._program_bytes -= shared.program.byte_size + _OVERHEAD_BYTES
             if code is None:

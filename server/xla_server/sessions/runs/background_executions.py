@@ -31,14 +31,6 @@ from xla_server.sessions.values.handles import HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WaitResult:
-    """Result of WaitForExecution: the first kept output, if any, and the cost."""
-
-    output: int | None
-    profile: Profile
-
-
 class LaunchedExecution(Completion):
     """A launched run, from its launch until it is forgotten."""
 
@@ -122,8 +114,8 @@ class BackgroundExecutions:
         execution.when_ready(lambda: self._begin(execution))
         return execution
 
-    def wait(self, handle: int) -> WaitResult:
-        """Return the result of an execution that has ended, and forget it.
+    def wait(self, handle: int) -> tuple[int | None, Profile]:
+        """Return the first kept output, if any, and the cost of an ended execution, and forget it.
 
         Raises ValuePendingError for one that has not ended, the error of one that failed,
         NotFoundError for an unknown handle.
@@ -135,7 +127,7 @@ class BackgroundExecutions:
         if execution.error is not None:
             raise copy_of(execution.error)
         kept = [output for outputs in execution.outputs for output in outputs]
-        return WaitResult(kept[0] if kept else None, execution.profile)
+        return kept[0] if kept else None, execution.profile
 
     def cancel(self, handle: int) -> bool:
         """Cancel an execution; False if it had ended. NotFoundError for an unknown handle."""

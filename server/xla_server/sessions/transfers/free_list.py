@@ -19,9 +19,8 @@ class FreeList:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        # The gaps in order; neighbours are always joined.
-        self._starts = [0] if capacity else []
-        self._sizes = [capacity] if capacity else []
+        # The offsets and sizes of gaps in order; neighbours are always joined.
+        self._gaps = [(0, capacity)] if capacity else []
         self._taken: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -30,7 +29,7 @@ class FreeList:
     @property
     def free_bytes(self) -> int:
         """Bytes in all gaps."""
-        return sum(self._sizes)
+        return sum(size for _, size in self._gaps)
 
     @property
     def parts(self) -> dict[int, int]:
@@ -58,19 +57,15 @@ class FreeList:
                 hint="Free allocations, or use them again.",
             )
         size = -(-byte_size // PAGE) * PAGE
-        number = next((n for n, gap in enumerate(self._sizes) if gap >= size), None)
+        number = next((n for n, (_, gap) in enumerate(self._gaps) if gap >= size), None)
         if number is None:
             raise ResourceExhaustedError(
                 f"shared memory of a session may take {self.capacity} bytes, got an allocation of "
-                f"{size} bytes with {self.free_bytes} free in {len(self._sizes)} parts",
+                f"{size} bytes with {self.free_bytes} free in {len(self._gaps)} parts",
                 hint="Free allocations, or transfer the value in chunks.",
             )
-        offset = self._starts[number]
-        if self._sizes[number] == size:
-            del self._starts[number], self._sizes[number]
-        else:
-            self._starts[number] += size
-            self._sizes[number] -= size
+        offset, gap = self._gaps[number]
+        self._gaps[number : number + 1] = [(offset + size, gap - size)] if gap > size else []
         self._taken[offset] = size
         return offset, size
 
@@ -78,19 +73,11 @@ class FreeList:
         """Free the part that begins at `offset`; raises NotFoundError if none does."""
         size = self.size(offset)
         del self._taken[offset]
-        number = bisect.bisect_left(self._starts, offset)
-        self._starts.insert(number, offset)
-        self._sizes.insert(number, size)
-        self._join(number)
-        if number:
-            self._join(number - 1)
-
-    def _join(self, number: int) -> None:
-        """Join this gap and the next one, if they are adjacent."""
-        after = number + 1
-        if (
-            after < len(self._starts)
-            and self._starts[number] + self._sizes[number] == self._starts[after]
-        ):
-            self._sizes[number] += self._sizes[after]
-            del self._starts[after], self._sizes[after]
+        first = end = bisect.bisect_left(self._gaps, (offset, 0))
+        if end < len(self._gaps) and self._gaps[end][0] == offset + size:
+            size += self._gaps[end][1]
+            end += 1
+        if first and sum(self._gaps[first - 1]) == offset:
+            first -= 1
+            offset, size = self._gaps[first][0], self._gaps[first][1] + size
+        self._gaps[first:end] = [(offset, size)]

@@ -111,7 +111,13 @@ class UploadTable:
                 self._in_progress[upload_id] = upload
             else:
                 upload.check_same(shape, self._devices.resolve(device))
-        return UploadStream(self, upload_id, upload).take_over(offset, on_lost)
+        stream = UploadStream(self, upload_id, upload)
+        try:
+            upload.take_over(stream, offset, on_lost, self.clock())
+        except BaseException:
+            stream.leave()
+            raise
+        return stream
 
     def state(self, upload_id: bytes) -> UploadState:
         """Return the progress of an upload; NotFoundError if there is none of this id."""
@@ -236,22 +242,13 @@ class UploadTable:
             raise
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class UploadStream:
     """An upload as one stream uses it."""
 
-    def __init__(self, uploads: UploadTable, upload_id: bytes, upload: Upload) -> None:
-        self._uploads = uploads
-        self._id = upload_id
-        self._upload = upload
-
-    def take_over(self, offset: int, on_lost: Callable[[XlaError], object]) -> "UploadStream":
-        """Become the upload's only stream; raises as `UploadTable.begin` does."""
-        try:
-            self._upload.take_over(self, offset, on_lost, self._uploads.clock())
-        except BaseException:
-            self.leave()
-            raise
-        return self
+    _uploads: UploadTable
+    _id: bytes
+    _upload: Upload
 
     def write(self, chunk: ChunkView) -> None:
         """Write the next chunk.

@@ -43,11 +43,6 @@ class Reservation:
             if self._on_release is not None:
                 self._on_release(byte_size)
 
-    def split(self, byte_size: int) -> "Reservation":
-        """Move `byte_size` bytes to a new reservation and return it."""
-        self._byte_size -= byte_size
-        return Reservation(self._table, byte_size, self._is_running, self._on_release)
-
     def shrink(self, byte_size: int) -> None:
         """Release all but `byte_size` bytes."""
         excess = self._byte_size - byte_size

@@ -286,7 +286,7 @@ def test_a_cancelled_compilation_stops_unless_others_wait_for_it(joins: str) -> 
         until(lambda: code.uses == 2)
 
     def compile_program() -> Any:
-        code = table._known[b"a"].code
+        code = table._cache.get(b"a")
         assert code is not None
         checkpoint()
         cancellation.cancel()

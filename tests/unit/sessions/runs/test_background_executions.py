@@ -27,11 +27,12 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
+from xla_server.backends.platform import Profile
 from xla_server.execution.completion import Completion
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.error_context import ExecutionFaultError
 from xla_server.sessions.limits.server_limits import Quotas
-from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult
+from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.futures import ValuePendingError
 
@@ -66,7 +67,7 @@ def output(execution: LaunchedExecution) -> int:
     return execution.outputs[0][0]
 
 
-def waited(service: Session, execution: LaunchedExecution) -> WaitResult:
+def waited(service: Session, execution: LaunchedExecution) -> tuple[int | None, Profile]:
     there(execution)
     return service.executions.wait(execution.handle)
 
@@ -106,9 +107,9 @@ def test_a_long_chain_runs_in_order_and_frees_what_it_donates(service: Session) 
             launch(service, add, argument_of(held, donate=held != one), argument_of(one))
         )
         held = output(executions[-1])
-    last = waited(service, executions[-1])
-    assert last.output == held
-    assert last.profile.compute_time_ns > 0
+    last, profile = waited(service, executions[-1])
+    assert last == held
+    assert profile.compute_time_ns > 0
     np.testing.assert_array_equal(fetched(service, held), 101 * ONES)
     assert len(service.data) == 2
     with pytest.raises(NotFoundError, match="waited for before"):
@@ -150,7 +151,7 @@ def test_an_output_freed_before_it_comes_is_freed_when_it_comes(service: Session
     service.unregister([output(execution)])
     for gate in gates:
         service.executions.cancel(gate.handle)
-    assert waited(service, execution).output is not None
+    assert waited(service, execution)[0] is not None
     waited(service, user)
     np.testing.assert_array_equal(fetched(service, output(user)), 4 * ONES)
     until(lambda: service.data.used_bytes == 16)
@@ -263,7 +264,7 @@ def test_what_has_ended_keeps_no_argument_alive(service: Session) -> None:
     there(execution)
     until(lambda: memory() is None)
     # It has not been waited for, and is remembered.
-    assert waited(service, execution).output == output(execution)
+    assert waited(service, execution)[0] == output(execution)
 
 
 def test_the_end_of_the_session_stops_all(service: Session) -> None:
@@ -312,13 +313,13 @@ def test_a_handle_of_no_execution_is_not_found(service: Session) -> None:
 def test_the_profile_of_several_steps_is_their_sum(service: Session) -> None:
     double, add = compiled(service, DOUBLE), compiled(service, ADD)
     once = run_request(step(double, value(ONES), output=keep()))
-    single = waited(service, service.executions.launch(read_run(once))).profile
+    single = waited(service, service.executions.launch(read_run(once)))[1]
     steps = [
         step(double, value(ONES)),
         step(add, result_of(0), value(ONES)),
         step(double, value(ONES)),
     ]
-    total = waited(service, service.executions.launch(read_run(run_request(*steps)))).profile
+    total = waited(service, service.executions.launch(read_run(run_request(*steps))))[1]
     assert total.executable_size_in_bytes == 3 * single.executable_size_in_bytes
     assert 0 < total.compute_time_ns <= total.compute_and_transfer_time_ns
     assert total.compilation_cache_hit is single.compilation_cache_hit is False

@@ -38,7 +38,7 @@ from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.blocking import current_worker, worker_context
 from xla_server.sessions.limits.server_limits import Quotas
-from xla_server.sessions.runs.explanations import ExplanationRequest, explain
+from xla_server.sessions.runs.explanations import explain
 from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
 from xla_server.sessions.session import Session
 
@@ -110,9 +110,17 @@ def test_a_call_that_was_cancelled_compiles_nothing(
     argument = kept(service, ONES)
     monkeypatch.setattr(service.engine.backend, "compile", None)
     cancellation.cancel()
-    wanted = ExplanationRequest(frozenset(), None, False, (), 1 << 20)
     with pytest.raises(CancelledError):
-        explain(service.runner, handle, wanted, cancellation)
+        explain(
+            service.runner,
+            handle,
+            cancellation,
+            formats=frozenset(),
+            passes=None,
+            is_profiled=False,
+            arguments=(),
+            max_bytes=1 << 20,
+        )
     with pytest.raises(CancelledError):
         service.grids.execute_graphs([request(ADD, argument, argument)], cancellation)
 

@@ -11,11 +11,12 @@ import socket
 import sys
 from collections.abc import Callable
 
-from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
+from xla_server.backends.cuda.worker.connection import Connection
 from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange.messages import HEAD, send
 from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
+from xla_server.backends.cuda.worker.executor import OwnedDevice
 
 _DRIVER = "xla_server.backends.cuda.worker.device.cuda_driver:CudaDriver"
 

@@ -1,37 +1,18 @@
 """The worker's end of a connection: one thread that answers one request after the other."""
 
 import collections
-import itertools
 import os
 import socket
 import sys
 import threading
 
-from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange import messages, protocol
 from xla_server.backends.cuda.worker.exchange.messages import Reader, RequestError, send
-from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
-from xla_server.backends.cuda.worker.executor import (
-    RECENT_LAUNCHES,
-    Lane,
-    LaunchedWork,
-    ProgramRun,
-)
+from xla_server.backends.cuda.worker.executor import Lane, OwnedDevice, ProgramRun
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
 
 EXIT_LOST = 3
 """The worker's exit code after an error that leaves its device unusable."""
-
-
-class OwnedDevice:
-    """State that connections share: the driver, the programs, the last launches."""
-
-    def __init__(self, driver: Driver, shared: SharedMemory) -> None:
-        self.driver, self.shared = driver, shared
-        self.programs: dict[int, WorkerProgram] = {}
-        self.numbers = itertools.count(1)
-        self.launched: dict[int, LaunchedWork] = {}
-        self.recent: collections.deque[str] = collections.deque(maxlen=RECENT_LAUNCHES)
 
 
 class Connection:
@@ -46,10 +27,7 @@ class Connection:
         try:
             self._device.driver.make_current()
             self._stream = self._device.driver.new_stream()
-            self._lane = Lane(
-                *(self._device.driver, self._stream, self._device.shared, self._index),
-                *(self._device.recent, self._device.launched),
-            )
+            self._lane = Lane(self._device, self._stream, self._index)
             reader = Reader(self._channel)
             while True:
                 request = reader.receive(messages.MAX_REQUEST_BYTES)

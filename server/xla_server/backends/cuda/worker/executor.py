@@ -50,26 +50,30 @@ class LaunchedWork(NamedTuple):
     nanoseconds: int
 
 
-class Lane:
-    """The stream, shared memory and graphs of a connection, for one run after the other.
+class OwnedDevice:
+    """State that connections share: the driver, the programs, the last launches.
 
-    `launched` has the work of the device's launched runs that may not be done, by their numbers.
+    `launched` has the work of launched runs that may not be done, by their numbers.
     """
 
-    def __init__(
-        self,
-        driver: Driver,
-        stream: int,
-        shared: SharedMemory,
-        connection: int,
-        recent: collections.deque[str],
-        launched: dict[int, LaunchedWork],
-    ) -> None:
-        self.driver, self.stream, self.recent, self.launched = driver, stream, recent, launched
-        self._shared, self._connection = shared, connection
+    def __init__(self, driver: Driver, shared: SharedMemory) -> None:
+        self.driver, self.shared = driver, shared
+        self.programs: dict[int, WorkerProgram] = {}
+        self.numbers = itertools.count(1)
+        self.launched: dict[int, LaunchedWork] = {}
+        self.recent: collections.deque[str] = collections.deque(maxlen=RECENT_LAUNCHES)
+
+
+class Lane:
+    """The stream, shared memory and graphs of a connection, for one run after the other."""
+
+    def __init__(self, device: OwnedDevice, stream: int, connection: int) -> None:
+        self.driver, self.stream = device.driver, stream
+        self.recent, self.launched = device.recent, device.launched
+        self._shared, self._connection = device.shared, connection
         self._graphs: weakref.WeakKeyDictionary[WorkerProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
-        self.word = shared.word(connection)
+        self.word = device.shared.word(connection)
         """The device address of the cancellation flag; zero if the device cannot read it.
 
         Graphs have no loops then, as nothing could stop them.

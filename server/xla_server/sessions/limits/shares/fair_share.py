@@ -1,5 +1,7 @@
 """Slots that many users share, of which none can take those of all others."""
 
+from typing import Any
+
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import (
     EVERYTHING,
@@ -26,6 +28,8 @@ class FairShare:
         self.limit = limit
         self.reserve = reserve
         self.used = 0
+        self.held_up: dict[Any, None] = {}
+        """Users that wait for slots of others, in the order in which they get the next ones."""
         self._callers = CallerUse(caller_shares)
         self.lock = self._callers.lock
 

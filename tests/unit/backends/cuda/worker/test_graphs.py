@@ -33,7 +33,7 @@ from xla_server.backends.cuda.worker.exchange.shared_memory import (
     SharedMemory,
     new_shared_memory,
 )
-from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
+from xla_server.backends.cuda.worker.executor import Lane, OwnedDevice, ProgramRun
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
 from xla_server.backends.cuda.worker.segments import MAX_DEPTH, Case, Items, Loop, segments
 from xla_server.codegen.gpu.plans.library_plans import FftPlan, GemmPlan, Matrix
@@ -58,9 +58,10 @@ class Device:
         self.driver.make_current()
         if is_pinned:
             self.shared.device_address = self.driver.pin(self.shared.view)
-        self.recent: collections.deque[str] = collections.deque()
+        self.owned = OwnedDevice(self.driver, self.shared)
+        self.recent = self.owned.recent = collections.deque()
         self.stream = self.driver.new_stream()
-        self.lane = Lane(self.driver, self.stream, self.shared, 0, self.recent, {})
+        self.lane = Lane(self.owned, self.stream, 0)
 
     def load(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
         return WorkerProgram(self.driver, program(*rows), ())

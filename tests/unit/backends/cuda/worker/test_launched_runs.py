@@ -31,7 +31,7 @@ from xla_contract.errors import CancelledError
 from xla_server.backends.cuda.worker import executor
 from xla_server.backends.cuda.worker.exchange import messages
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceRow, Finished, Launched
-from xla_server.backends.cuda.worker.executor import Lane, LaunchedWork, ProgramRun
+from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
 from xla_server.backends.cuda.worker.supervisor.launched_run import LaunchedRun
 from xla_server.backends.cuda.worker.supervisor.process import (
@@ -146,13 +146,11 @@ class Lanes:
 
     def __init__(self) -> None:
         self.device = Device()
-        self.launched: dict[int, LaunchedWork] = {}
+        self.launched = self.device.owned.launched
         self._numbers = itertools.count()
 
     def new(self) -> Lane:
-        device = self.device
-        shared = device.driver, device.driver.new_stream(), device.shared
-        return Lane(*shared, next(self._numbers), device.recent, self.launched)
+        return Lane(self.device.owned, self.device.driver.new_stream(), next(self._numbers))
 
     def value(self) -> int:
         address = self.device.value()

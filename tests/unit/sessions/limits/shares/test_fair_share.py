@@ -1,7 +1,7 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.semaphores import FairSemaphore, SharedSemaphore
+from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.limits.shares.fair_share import FairShare
@@ -36,12 +36,12 @@ def test_who_has_none_gets_one_beyond_the_limit() -> None:
     assert not shares.has_room(1)
 
 
-def _slots(shared: SharedSemaphore, limit: int = 100) -> FairSemaphore:
+def _slots(shared: FairShare, limit: int = 100) -> FairSemaphore:
     return FairSemaphore(limit, NOUN, "Wait.", shared)
 
 
 def test_a_session_cannot_take_the_slots_of_all() -> None:
-    shared = SharedSemaphore(8, reserve=1)
+    shared = FairShare(8, reserve=1)
     greedy, modest = _slots(shared), _slots(shared)
     for _ in range(4):
         greedy.take()
@@ -57,7 +57,7 @@ def test_a_session_cannot_take_the_slots_of_all() -> None:
 
 
 def test_queued_callers_get_slots_that_others_leave() -> None:
-    shared = SharedSemaphore(4)
+    shared = FairShare(4)
     first, second = _slots(shared), _slots(shared)
     first.take()
     first.take()
@@ -76,7 +76,7 @@ def test_queued_callers_get_slots_that_others_leave() -> None:
 
 
 def test_a_session_s_own_limit_holds_in_line_too() -> None:
-    shared = SharedSemaphore(100)
+    shared = FairShare(100)
     slots, turns = _slots(shared, limit=1), list[int]()
     for number in range(2):
         slots.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
@@ -86,7 +86,7 @@ def test_a_session_s_own_limit_holds_in_line_too() -> None:
 
 
 def test_a_caller_cannot_take_the_slots_of_all_by_sessions() -> None:
-    shared = SharedSemaphore(8, reserve=8, caller_shares=CallerShares(0.875, 0.75))
+    shared = FairShare(8, reserve=8, caller_shares=CallerShares(0.875, 0.75))
     mine, other = Caller("ada", "1"), Caller("eve", "2")
     greedy = [FairSemaphore(100, NOUN, "Wait.", shared, mine) for _ in range(8)]
     for slots in greedy[:6]:

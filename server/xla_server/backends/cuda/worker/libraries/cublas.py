@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from nvmath.bindings import cublas
 
-from xla_server.backends.cuda.worker.libraries.library import Handles, Memory
+from xla_server.backends.cuda.worker.libraries.library import Libraries
 from xla_server.codegen.gpu.plans.library_plans import TriangularSolvePlan
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 
@@ -29,22 +29,11 @@ def _created(stream: int) -> int:
     return handle
 
 
-class Cublas:
-    """The library."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._handles = Handles(_created)
-
-    def prepare(self, plan: TriangularSolvePlan) -> "_Solution":
-        """Return the prepared form of a plan."""
-        return _Solution(self._handles, plan)
-
-
-class _Solution:
+class PreparedTriangularSolve:
     """A plan in the library's terms."""
 
-    def __init__(self, handles: Handles, plan: TriangularSolvePlan) -> None:
-        self._handles, self._plan = handles, plan
+    def __init__(self, libraries: Libraries, plan: TriangularSolvePlan) -> None:
+        self._libraries, self._plan = libraries, plan
         self._factor = np.ones(1, plan.element.dtype)
         side = cublas.SideMode.RIGHT if plan.is_left else cublas.SideMode.LEFT
         triangle = cublas.FillMode.UPPER if plan.is_lower else cublas.FillMode.LOWER
@@ -55,7 +44,7 @@ class _Solution:
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Enqueue the solution to a stream."""
-        plan, handle = self._plan, self._handles.of(stream)
+        plan, handle = self._plan, self._libraries.handle(_created, stream)
         alpha = self._factor.ctypes.data
         given = (handle, *self._forms, plan.columns, plan.rows, alpha)
         if plan.batch == 1:

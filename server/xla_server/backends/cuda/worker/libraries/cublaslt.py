@@ -19,7 +19,7 @@ import numpy as np
 from nvmath.bindings import cublas, cublasLt
 
 from xla_contract.types.element_type import ElementType
-from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory
+from xla_server.backends.cuda.worker.libraries.library import Libraries, LibraryError
 from xla_server.codegen.gpu.plans.library_plans import (
     ALIGNMENT,
     WORKSPACE_ALIGNMENT,
@@ -64,23 +64,19 @@ _ORDERED_SUMS = cublasLt.ReductionScheme.COMPUTE_TYPE | cublasLt.ReductionScheme
 """Schemes that store partial sums separately and add them in a fixed order."""
 
 
-class CublasLt:
-    """The library. Its handle may be used in any thread and stream."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._handle = cublasLt.create()
-
-    def prepare(self, plan: GemmPlan) -> "_Product":
-        """Return a product with its algorithm. Raises LibraryError if there is none."""
-        return _Product(self._handle, plan)
+def _created(_: int) -> int:
+    """Return a handle, which may be used in any thread and stream."""
+    handle: int = cublasLt.create()
+    return handle
 
 
-class _Product:
-    """A product with the library's descriptions of it."""
+class PreparedProduct:
+    """A product with its algorithm and descriptions. Raises LibraryError without an algorithm."""
 
-    def __init__(self, handle: int, plan: GemmPlan) -> None:
+    def __init__(self, libraries: Libraries, plan: GemmPlan) -> None:
         assert plan.sums is not None
-        self._handle, self._plan, self._owned = handle, plan, contextlib.ExitStack()
+        self._handle, self._plan = libraries.handle(_created), plan
+        self._owned = contextlib.ExitStack()
         compute = _COMPUTE[plan.sums]
         if plan.rounds_operands:
             compute = cublas.ComputeType.COMPUTE_32F_FAST_TF32

@@ -25,7 +25,7 @@ from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     Note,
     Type,
 )
-from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory
+from xla_server.backends.cuda.worker.libraries.library import Libraries, LibraryError
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, WORKSPACE_ALIGNMENT
 from xla_server.target.convolution import Direction
@@ -53,31 +53,26 @@ _READ = {
 """The arrays in the order of a plan's buffers."""
 
 
-class Cudnn:
-    """The library. Its one handle is used by one thread at a time."""
-
-    def __init__(self, memory: Memory) -> None:
-        try:
-            self._backend = CudnnLibrary()
-        except CudnnError as error:
-            raise LibraryError(str(error)) from error
-        self._turns = threading.Lock()
-
-    def prepare(self, plan: ConvolutionPlan) -> "_Convolution":
-        """Return a convolution with its engine. Raises LibraryError if there is none."""
-        with self._turns:
-            return _Convolution(self._backend, self._turns, plan)
+def _opened(_: int) -> tuple[CudnnLibrary, threading.Lock]:
+    """Return the library, and the lock under which threads use its one handle."""
+    try:
+        return CudnnLibrary(), threading.Lock()
+    except CudnnError as error:
+        raise LibraryError(str(error)) from error
 
 
-class _Convolution:
-    """A plan with the library's descriptors of it."""
+class PreparedConvolution:
+    """A plan with the library's descriptors of it. Raises LibraryError without an engine."""
 
-    def __init__(self, backend: CudnnLibrary, turns: threading.Lock, plan: ConvolutionPlan) -> None:
-        self._backend, self._turns, self._plan = backend, turns, plan
-        self._owned = contextlib.ExitStack()
+    def __init__(self, libraries: Libraries, plan: ConvolutionPlan) -> None:
+        self._backend: CudnnLibrary
+        self._turns: threading.Lock
+        self._backend, self._turns = libraries.handle(_opened)
+        self._plan, self._owned = plan, contextlib.ExitStack()
         self._refusals: list[str] = []
         try:
-            self._execution = self._chosen()
+            with self._turns:
+                self._execution = self._chosen()
         except CudnnError as error:
             raise LibraryError(f"{plan.text}: {error}") from error
 

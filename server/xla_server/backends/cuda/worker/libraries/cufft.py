@@ -15,7 +15,7 @@ from types import MappingProxyType
 from nvmath.bindings import cufft
 
 from xla_contract.types.element_type import ElementType
-from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory, borrowed
+from xla_server.backends.cuda.worker.libraries.library import Libraries, LibraryError, borrowed
 from xla_server.codegen.gpu.plans.library_plans import FftPlan
 
 FORWARD, INVERSE = -1, 1
@@ -36,22 +36,14 @@ _FORMS: Mapping[tuple[ElementType, bool, bool], tuple[int, Callable[..., None]]]
 """The library's type and function by (element, is_real, is_inverse)."""
 
 
-class Cufft:
-    """The library."""
+class PreparedTransform:
+    """A plan with the library's plan, which is used by one thread at a time.
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    Raises LibraryError if the library refuses it.
+    """
 
-    def prepare(self, plan: FftPlan) -> "_Transform":
-        """Return the prepared form of a plan. Raises LibraryError."""
-        return _Transform(self._memory, plan)
-
-
-class _Transform:
-    """A plan with the library's plan, which is used by one thread at a time."""
-
-    def __init__(self, memory: Memory, plan: FftPlan) -> None:
-        self._memory, self._plan, self._lock = memory, plan, threading.Lock()
+    def __init__(self, libraries: Libraries, plan: FftPlan) -> None:
+        self._memory, self._plan, self._lock = libraries.memory, plan, threading.Lock()
         kind, self._execute = _FORMS[plan.element, plan.is_real, plan.is_inverse]
         self._directions = () if plan.is_real else (INVERSE if plan.is_inverse else FORWARD,)
         real, half = plan.sizes, plan.complex_sizes

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from nvmath.bindings import cublas, cusolverDn
 
-from xla_server.backends.cuda.worker.libraries.library import Handles, Memory, borrowed
+from xla_server.backends.cuda.worker.libraries.library import Libraries, borrowed
 from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 
@@ -23,22 +23,11 @@ def created(stream: int) -> int:
     return handle
 
 
-class Cusolver:
-    """The library."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory, self._handles = memory, Handles(created)
-
-    def prepare(self, plan: CholeskyPlan) -> "_Factors":
-        """Return the prepared form of a plan."""
-        return _Factors(self._memory, self._handles, plan)
-
-
-class _Factors:
+class PreparedCholesky:
     """A plan in the library's terms."""
 
-    def __init__(self, memory: Memory, handles: Handles, plan: CholeskyPlan) -> None:
-        self._memory, self._handles, self._plan = memory, handles, plan
+    def __init__(self, libraries: Libraries, plan: CholeskyPlan) -> None:
+        self._libraries, self._plan = libraries, plan
         triangle = cublas.FillMode.UPPER if plan.is_lower else cublas.FillMode.LOWER
         self._triangle = int(triangle)
         name = f"{PREFIX[plan.element]}potrf"
@@ -48,12 +37,13 @@ class _Factors:
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Enqueue the factorisations to a stream. Raises OutOfDeviceMemoryError."""
-        plan, handle, triangle = self._plan, self._handles.of(stream), self._triangle
+        handle = self._libraries.handle(created, stream)
+        plan, triangle = self._plan, self._triangle
         if plan.batch > 1:
             _, status, table = addresses
             self._batched(handle, triangle, plan.order, table, plan.order, status, plan.batch)
             return
         matrix, status = addresses
         elements = self._size(handle, triangle, plan.order, matrix, plan.order)
-        with borrowed(self._memory, elements * plan.element.byte_width, stream) as room:
+        with borrowed(self._libraries.memory, elements * plan.element.byte_width, stream) as room:
             self._factor(handle, triangle, plan.order, matrix, plan.order, room, elements, status)

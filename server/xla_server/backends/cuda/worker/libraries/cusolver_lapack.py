@@ -10,7 +10,7 @@ from typing import Any
 from nvmath.bindings import cublas, cusolverDn
 
 from xla_server.backends.cuda.worker.libraries.cusolver import created
-from xla_server.backends.cuda.worker.libraries.library import Handles, Memory, borrowed
+from xla_server.backends.cuda.worker.libraries.library import Libraries, borrowed
 from xla_server.codegen.gpu.plans.solver_plans import (
     EigenPlan,
     LuPlan,
@@ -26,22 +26,11 @@ NO_VECTORS, VECTORS = 0, 1
 """Requests to eigenproblems: cusolverEigMode_t, cusolver_common.h."""
 
 
-class CusolverLapack:
-    """The library."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory, self._handles = memory, Handles(created)
-
-    def prepare(self, plan: SolverPlan) -> "_Calls":
-        """Return the prepared form of a plan."""
-        return _Calls(self._memory, self._handles, plan)
-
-
-class _Calls:
+class PreparedRoutine:
     """A plan in the library's terms."""
 
-    def __init__(self, memory: Memory, handles: Handles, plan: SolverPlan) -> None:
-        self._memory, self._handles, self._plan = memory, handles, plan
+    def __init__(self, libraries: Libraries, plan: SolverPlan) -> None:
+        self._libraries, self._plan = libraries, plan
         self._steps = [count * element.byte_width for element, count in plan.parts]
         name = PREFIX[plan.element] + _name(plan)
         self._size = getattr(cusolverDn, f"{name}_buffer_size")
@@ -49,10 +38,10 @@ class _Calls:
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Enqueue the calls to a stream. Raises OutOfDeviceMemoryError."""
-        plan, handle = self._plan, self._handles.of(stream)
+        plan, handle = self._plan, self._libraries.handle(created, stream)
         sizes, _ = _arguments(plan, addresses, 0, 0)
         elements = self._size(handle, *sizes)
-        with borrowed(self._memory, elements * plan.element.byte_width, stream) as room:
+        with borrowed(self._libraries.memory, elements * plan.element.byte_width, stream) as room:
             for number in range(plan.batch):
                 places = [
                     address + number * step

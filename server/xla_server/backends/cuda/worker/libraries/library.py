@@ -4,7 +4,6 @@ A thread has made the device current before it calls a library.
 """
 
 import contextlib
-import functools
 import importlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -40,22 +39,24 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 _LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
     {
-        GemmPlan: ("cublaslt", "CublasLt"),
-        ConvolutionPlan: ("cudnn", "Cudnn"),
-        TriangularSolvePlan: ("cublas", "Cublas"),
-        CholeskyPlan: ("cusolver", "Cusolver"),
-        FftPlan: ("cufft", "Cufft"),
-        SolverPlan: ("cusolver_lapack", "CusolverLapack"),
+        GemmPlan: ("cublaslt", "PreparedProduct"),
+        ConvolutionPlan: ("cudnn", "PreparedConvolution"),
+        TriangularSolvePlan: ("cublas", "PreparedTriangularSolve"),
+        CholeskyPlan: ("cusolver", "PreparedCholesky"),
+        FftPlan: ("cufft", "PreparedTransform"),
+        SolverPlan: ("cusolver_lapack", "PreparedRoutine"),
     }
 )
-"""The module and class that computes each kind of plan."""
+"""The module of each kind of plan, and its class of prepared plans."""
 
 
 class Libraries:
     """Selects the library of each plan, and loads it at its first plan. Thread-safe."""
 
     def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+        self.memory = memory
+        self._handles: dict[tuple[Callable[[int], Any], int], Any] = {}
+        self._lock = threading.Lock()
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return the prepared form of a plan. Raises LibraryError, with the plan.
@@ -65,11 +66,18 @@ class Libraries:
         if plan.problem is not None:
             raise LibraryError(f"{plan.text}: {plan.problem}")
         module, name = next(place for kind, place in _LIBRARIES.items() if isinstance(plan, kind))
-        return self._library(module, name).prepare(plan)
+        return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)(self, plan)
 
-    @functools.lru_cache  # noqa: B019
-    def _library(self, module: str, name: str) -> Any:
-        return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)(self._memory)
+    def handle(self, create: Callable[[int], Any], stream: int = 0) -> Any:
+        """Return what `create` returns for a stream, created once.
+
+        A handle whose device memory serves one call at a time is created for each stream. There are
+        as many streams as connections of the worker.
+        """
+        with self._lock:
+            if (create, stream) not in self._handles:
+                self._handles[create, stream] = create(stream)
+            return self._handles[create, stream]
 
 
 @contextlib.contextmanager
@@ -83,21 +91,3 @@ def borrowed(memory: Memory, byte_size: int, stream: int) -> Iterator[int]:
         yield address
     finally:
         memory.free(address, stream)
-
-
-class Handles:
-    """A library's handle for each stream, as a handle's device memory serves one at a time.
-
-    There are as many streams as connections of the worker.
-    """
-
-    def __init__(self, create: Callable[[int], Any]) -> None:
-        self._create, self._lock = create, threading.Lock()
-        self._of_streams: dict[int, Any] = {}
-
-    def of(self, stream: int) -> Any:
-        """Return the handle of a stream."""
-        with self._lock:
-            if stream not in self._of_streams:
-                self._of_streams[stream] = self._create(stream)
-            return self._of_streams[stream]

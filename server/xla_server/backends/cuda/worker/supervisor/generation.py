@@ -63,10 +63,9 @@ class Limit:
     def taken(self, cancellation: Cancellation | None = None) -> Iterator[None]:
         """Hold one unit during the block. Raises the cancellation's error."""
         with self._changed:
-            is_free = self._free > 0
-            self._free -= is_free
-        if not is_free:
-            self._wait(cancellation)
+            if not self._free:
+                self._wait(cancellation or Cancellation())
+            self._free -= 1
         try:
             yield
         finally:
@@ -74,16 +73,12 @@ class Limit:
                 self._free += 1
                 self._changed.notify()
 
-    def _wait(self, cancellation: Cancellation | None) -> None:
-        with contextlib.ExitStack() as stack:
-            if cancellation is not None:
-                stack.callback(cancellation.add_callback(self._wake))
-            with self._changed:
-                while not self._free:
-                    if cancellation is not None:
-                        cancellation.check()
-                    self._changed.wait()
-                self._free -= 1
+    def _wait(self, cancellation: Cancellation) -> None:
+        """Wait for a free unit. Under the lock, which the callback may take again."""
+        with cancellation.calling(self._wake):
+            while not self._free:
+                cancellation.check()
+                self._changed.wait()
 
     def _wake(self) -> None:
         with self._changed:

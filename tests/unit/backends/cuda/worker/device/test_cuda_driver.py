@@ -25,7 +25,7 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
 )
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_host.environment_variables import WORK_QUEUES
-from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
+from xla_server.backends.cuda.worker.connection import Connection
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.driver import (
     DeviceCopy,
@@ -51,6 +51,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     OutOfDeviceMemoryError,
 )
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory, new_shared_memory
+from xla_server.backends.cuda.worker.executor import OwnedDevice
 
 
 def test_a_device_is_described_and_keeps_its_pool(driver: Any, cuda: FakeBindings) -> None:
