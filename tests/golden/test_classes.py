@@ -8,6 +8,7 @@ from tests.golden.kernels import PROGRAMS
 
 IN_ROUTINES: Mapping[str, str] = {
     "routine depthwise_tile_partial": "direct_block",
+    "routine filter_tile_partial": "direct_block",
     "routine gemm_across": "gemm_band",
     "routine gemm_along": "gemm_band",
     "routine gemm_packing_tile": "gemm_band",

@@ -119,7 +119,9 @@ class Affine:
         whole, rest = self._split(divisor)
         if rest.low >= 0 and rest.high < divisor:
             return whole
-        return whole + Affine(0, ((Quotient(rest, divisor), 1),))
+        common = rest.common_factor(divisor)
+        part = rest.divided(common)
+        return whole + Affine(0, ((Quotient(part, divisor // common), 1),))
 
     def mod(self, divisor: int) -> "Affine":
         """Self mod divisor of an index that is never negative."""
@@ -128,7 +130,17 @@ class Affine:
         _, rest = self._split(divisor)
         if rest.low >= 0 and rest.high < divisor:
             return rest
-        return Affine(0, ((Modulus(rest, divisor), 1),))
+        common = rest.common_factor(divisor)
+        part = rest.divided(common)
+        return Affine(rest.constant % common, ((Modulus(part, divisor // common), common),))
+
+    def common_factor(self, divisor: int) -> int:
+        """Return the greatest common divisor of all coefficients and `divisor`."""
+        return math.gcd(divisor, *(c for _, c in self.terms))
+
+    def divided(self, factor: int) -> "Affine":
+        """Return floor(self / factor), where all coefficients are multiples of `factor`."""
+        return Affine(self.constant // factor, tuple((a, c // factor) for a, c in self.terms))
 
     def _split(self, divisor: int) -> "tuple[Affine, Affine]":
         """The parts (whole, rest) with self = whole * divisor + rest; rest is not negative."""

@@ -77,19 +77,25 @@ def _tile(
         _put(arrays, result + number * pitch, row, adds=adds)
 
 
-def _product_tile(kind: str, rows: int, is_depthwise: bool, arrays: Arrays, *operands: int) -> None:
+def _product_tile(
+    kind: str, rows: int, form: product_tiles.TileForm, arrays: Arrays, *operands: int
+) -> None:
     """Set rows to sums over nested loops, in the order of the loops."""
     left, right, result, row_step, result_step, columns, *loops = operands
     size = np.dtype(_DTYPES[kind]).itemsize
-    sums = np.zeros((rows, columns), _DTYPES[kind])
+    widths = [columns] * rows
+    right_columns, is_single = columns, form is product_tiles.TileForm.PRODUCT
+    if form is product_tiles.TileForm.FILTER:
+        right_columns, widths[:-1] = 1, [row_step // size] * (rows - 1)
+    sums = [np.zeros(width, _DTYPES[kind]) for width in widths]
     for turn in itertools.product(*map(range, loops[::3])):
         over, down = (sum(map(int.__mul__, turn, loops[n::3])) for n in (1, 2))
-        factors = arrays.at(right + down, columns * size).view(sums.dtype)
-        for number in range(rows):
-            at, count = left + over + number * row_step, columns if is_depthwise else 1
-            sums[number] += arrays.at(at, count * size).view(sums.dtype) * factors
+        factors = arrays.at(right + down, right_columns * size).view(_DTYPES[kind])
+        for number, row in enumerate(sums):
+            at, count = left + over + number * row_step, 1 if is_single else row.size
+            row += arrays.at(at, count * size).view(row.dtype) * factors
     for number, row in enumerate(sums):
-        there = arrays.at(result + number * result_step, columns * size)
+        there = arrays.at(result + number * result_step, row.nbytes)
         there[:] = row.view(np.uint8)
 
 
@@ -134,15 +140,13 @@ def _tiles(machine: Machine) -> Iterator[tuple[str, Callable[..., Any]]]:
         for source, height, is_across in itertools.product(kind.sources, panels, (False, True)):
             pack = functools.partial(_panel, kind, source, height, is_across)
             yield panel_name(kind, source, height, is_across=is_across), pack
-    for kind_name, rows, is_depthwise in itertools.product(
-        ("f32", "f64"), range(1, product_tiles.tallest(machine) + 1), (False, True)
+    for kind_name, rows, form in itertools.product(
+        ("f32", "f64"), range(1, product_tiles.tallest(machine) + 1), product_tiles.TileForm
     ):
         most = product_tiles.VECTORS * product_tiles.lanes(machine, kind_name)
         for columns in range(1, most + 1):
-            name = product_tiles.tile_name(
-                machine, kind_name, rows, columns, is_depthwise=is_depthwise
-            )
-            yield name, functools.partial(_product_tile, kind_name, rows, is_depthwise)
+            name = product_tiles.tile_name(machine, kind_name, rows, columns, form)
+            yield name, functools.partial(_product_tile, kind_name, rows, form)
     for name in thin_products.thin_products(machine):
         thin = _thin_outer if name.startswith("thin_outer") else _thin_inner
         yield name, functools.partial(thin, name.split("_")[2])

@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.ir.indices import at
-from xla_server.ir.affine import ZERO, Affine, Modulus, Variable, linear, multi_index, variable
+from xla_server.ir.affine import (
+    ZERO,
+    Affine,
+    Modulus,
+    Quotient,
+    Variable,
+    linear,
+    multi_index,
+    variable,
+)
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
@@ -71,6 +80,14 @@ def test_a_split_that_divides_evenly_needs_no_division() -> None:
     assert number.floordiv(6) == variable(outer)
     assert number.mod(6) == variable(inner)
     assert number.mod(3).terms[0][0] == Modulus(variable(inner), 3)
+
+
+def test_quotients_and_moduli_have_no_factor_in_common() -> None:
+    loop = variable(Variable(100, "i"))
+    number = loop * 6 + 5
+    assert number.mod(50) == Affine(1, ((Modulus(loop * 3 + 2, 25), 2),))
+    assert number.floordiv(50) == Affine(0, ((Quotient(loop * 3 + 2, 25), 1),))
+    assert number.floordiv(50) * 50 + number.mod(50) == number
 
 
 def test_bounds_follow_the_signs_of_coefficients() -> None:

@@ -147,7 +147,7 @@ FACTS = {
     "codegen/routines/contraction/product_tiles.py": {"LEVELS", "_ROWS_OF_A_POINTER"},
     "codegen/routines/indexing/sorting.py": {"COUNT_WORDS", "_COLUMN"},
     "codegen/routines/movement/transposed_tiles.py": {"_REGISTERS", "_SHORT"},
-    "codegen/lower/contraction/exact_sums.py": {"_ALL"},
+    "codegen/lower/contraction/exact_sums.py": {"UNBOUNDED"},
     "codegen/lower/control/small_loop.py": {"_VECTOR_ELEMENTS"},
     "passes/simplify/rules/repeats.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},

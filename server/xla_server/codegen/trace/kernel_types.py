@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from xla_contract.types.element_type import ElementType
+from xla_server.codegen.functions.bits.narrow_floats import FORMATS
 from xla_server.codegen.kernel_ir.types import Type
 
 
@@ -17,7 +18,7 @@ class KernelType:
 
     Kernel functions, None for the identity: `widen` converts a stored value to a computed one,
     `narrow` the reverse; `rounded` rounds a computed value to the nearest one that the element type
-    has.
+    has; `code` is `narrow` of that.
     """
 
     storage: str
@@ -25,6 +26,7 @@ class KernelType:
     widen: str | None = None
     narrow: str | None = None
     rounded: str | None = None
+    code: str | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -35,14 +37,19 @@ class KernelType:
 def _small_float(element_type: ElementType) -> KernelType:
     storage, text = f"u{8 * element_type.byte_width}", element_type.text
     name = "half" if element_type is ElementType.F16 else text
-    return KernelType(storage, "f32", f"{name}_to_f32", f"f32_to_{name}", f"round_{text}")
+    narrow = f"f32_to_{name}"
+    # Rounding makes all NaNs one, while a copy keeps the code of each.
+    has_many_nans = text in FORMATS and FORMATS[text].has_many_nans
+    code = f"code_{text}" if has_many_nans else narrow
+    return KernelType(storage, "f32", f"{name}_to_f32", narrow, f"round_{text}", code)
 
 
 def _small_integer(element_type: ElementType) -> KernelType:
     storage = "i8" if element_type.is_signed_integer else "u8"
-    wrapped = f"round_{element_type.text}"
+    text = element_type.text
     # Higher bits are zero in buffers, as in arrays of ml_dtypes, and the sign in computed values.
-    return KernelType(storage, storage, wrapped, f"low_bits_{element_type.text}", wrapped)
+    narrow = f"low_bits_{text}"
+    return KernelType(storage, storage, f"{text}_to_{storage}", narrow, f"round_{text}", narrow)
 
 
 KERNEL_TYPE: Mapping[ElementType, KernelType] = {

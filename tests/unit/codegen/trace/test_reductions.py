@@ -78,4 +78,4 @@ def test_extremes_of_narrow_floats_are_not_rounded_one_by_one() -> None:
     x, start = (np.zeros(size, ElementType.F8E5M2.dtype) for size in (1000, ()))
     module = built(lambda x, start: ops.reduce([x], [start], largest, [0]), [x, start])
     # Once, after the loop.
-    assert [text.count("round_f8e5m2(") for text in texts_of(module)] == [1]
+    assert [text.count("code_f8e5m2(") for text in texts_of(module)] == [1]

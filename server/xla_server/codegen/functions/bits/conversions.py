@@ -204,11 +204,10 @@ def _table(names: list[str], make: Callable[[str], Any], prefix: str) -> dict[st
 
 FORMULAS: Mapping[str, Any] = {
     **{
-        f"round_{t.text}": function(
-            [storage_of(t)], storage_of(t), partial(_wrapped, element_type=t)
-        )
+        name: function([storage_of(t)], storage_of(t), partial(_wrapped, element_type=t))
         for t in _INTEGERS
         if t.bit_width < 8
+        for name in (f"round_{t.text}", f"{t.text}_to_{storage_of(t)}")
     },
     **{f"low_bits_{t.text}": _low_bits(t) for t in _INTEGERS if t.bit_width < 8},
     **{

@@ -101,10 +101,8 @@ def nan_bits(code: int, format: NarrowFormat) -> int:
 
 
 def stored(value: Word, format: NarrowFormat) -> Word:
-    """Return the code of a number of the format; for a NaN the code in its payload, if any."""
+    """Return the code of a number of a format with many NaNs; for NaN that in its payload."""
     code = narrowed(value, format)
-    if not format.has_many_nans:
-        return code
     bits = value.as_bits()
     payload = bits & (format.sign - 1)
     is_nan = (bits & (_SIGN - 1)).unsigned(">", _INFINITY)
@@ -203,8 +201,8 @@ def _f64_of_scale(value: Word) -> Word:
 
 
 def _of_format(name: str, format: NarrowFormat) -> dict[str, Any]:
-    formulas = (partial(formula, format=format) for formula in (widened, narrowed, stored))
-    return _pair(name, "u8", *formulas)
+    widen, narrow, store = (partial(each, format=format) for each in (widened, narrowed, stored))
+    return _pair(name, "u8", widen, narrow, store if format.has_many_nans else None)
 
 
 def _pair(
@@ -214,6 +212,7 @@ def _pair(
         f"{name}_to_f32": function([storage], "f32", widen),
         f"f32_to_{name}": function(["f32"], storage, store or narrow),
         f"round_{name}": function(["f32"], "f32", lambda value: widen(narrow(value))),
+        **({f"code_{name}": function(["f32"], storage, narrow)} if store is not None else {}),
     }
 
 

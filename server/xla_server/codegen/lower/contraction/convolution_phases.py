@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.types.dimension_numbers import WindowDimension
-from xla_server.codegen.routines.contraction.product_tiles import VECTORS, lanes, tallest
+from xla_server.codegen.routines.contraction.product_tiles import VECTORS, TileForm, lanes, tallest
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 from xla_server.target.tuning import Convolutions
@@ -117,6 +117,27 @@ class Phase:
         """Return whether the filter's rows are too long to be read unpacked."""
         row = self.outputs * self.groups * self.width
         return not self.is_depthwise and row > self.tuning.max_row_bytes
+
+    @property
+    def form(self) -> TileForm:
+        """The form of its tiles; those of one feature have adjacent positions as vectors."""
+        if self.is_depthwise:
+            return TileForm.DEPTHWISE
+        inner = self.lines[-1]
+        counts = self.inputs, self.outputs, self.groups, inner.step, inner.apart
+        return TileForm.FILTER if set(counts) == {1} else TileForm.PRODUCT
+
+    @property
+    def row(self) -> int:
+        """Results of a block along the last spatial dimension."""
+        return self.lines[-1].results if len(self.lines) > 1 else self.block
+
+    @property
+    def positions(self) -> int:
+        """Positions of a tile's row: as many as fit a vector if there is one feature; else one."""
+        if self.form is not TileForm.FILTER:
+            return 1
+        return min(lanes(self.target.machine, self.kind), self.row)
 
     @property
     def pitch(self) -> int:

@@ -21,7 +21,7 @@ from xla_server.codegen.lower.contraction.convolution_phases import (
     scratch,
     tiles,
 )
-from xla_server.codegen.lower.contraction.exact_sums import ExactSums
+from xla_server.codegen.lower.contraction.exact_sums import UNBOUNDED, ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.routines.contraction.direct_block import (
     BLOCK,
@@ -32,7 +32,7 @@ from xla_server.codegen.routines.contraction.direct_block import (
     TapLoop,
     Tiles,
 )
-from xla_server.codegen.routines.contraction.product_tiles import LEVELS, tile_name
+from xla_server.codegen.routines.contraction.product_tiles import LEVELS, TileForm, tile_name
 from xla_server.ir.affine import dense_strides
 
 
@@ -179,7 +179,7 @@ def _features(phase: Phase) -> Features:
         panel_read=columns * width if phase.is_depthwise else 0,
         panel_weights=columns * between * width,
         panel_written=columns * width,
-        rest=rest,
+        rest=rest * phase.positions,
         rest_weights=count * columns * between * width,
         row=(columns if phase.is_packed else features) * width,
         rest_row=(rest if phase.is_packed else features) * width,
@@ -203,20 +203,19 @@ def _sums(phase: Phase) -> Sums:
 
 def _tiles(phase: Phase) -> Tiles:
     """Return the tiles of a row of results, with the routines that compute them."""
-    last = phase.lines[-1]
-    row = last.results if len(phase.lines) > 1 else phase.block
-    tall, tall_count, low_count = tiles(phase.target.machine, row)
+    tall, tall_count, low_count = tiles(phase.target.machine, -(-phase.row // phase.positions))
     columns = panel_columns(phase)
-    count, rest = divmod(phase.outputs, columns)
+    count, rest = divmod(phase.outputs * phase.positions, columns)
 
     def function(rows: int, columns: int, *, is_called: bool) -> int | ir.Expression:
         if not is_called:
             return 0
-        is_deep = phase.is_depthwise
-        name = tile_name(phase.target.machine, phase.kind, rows, columns, is_depthwise=is_deep)
+        name = tile_name(phase.target.machine, phase.kind, rows, columns, phase.form)
         return function_address(name)
 
     return Tiles(
+        phase.positions,
+        phase.row if phase.form is TileForm.FILTER else UNBOUNDED,
         tall,
         tall_count,
         low_count,

@@ -18,7 +18,7 @@ from xla_server.codegen.routines.contraction.exact_sums import (
 from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 
-_ALL = 1 << 62
+UNBOUNDED = 1 << 62
 """Upper bound of a range that the routine clamps: more than the elements of any array."""
 
 
@@ -101,7 +101,7 @@ def exact_sums_of(
         low, high = _inside(n, i, skips_holes=skips_holes)
         if to == last:
             last_low, last_high = low, high
-            low, high = 0, _ALL
+            low, high = 0, UNBOUNDED
         spatial.append(
             Spatial(
                 apart=apart[to],

@@ -140,6 +140,15 @@ class Gemm:
         """Return whether the first tile that reads a panel packs it for the tiles below."""
         return self.is_read_by_tiles and self.tiles > self.tuning.max_rereading_tiles
 
+    @property
+    def over(self) -> int:
+        """Fewest k indices behind a K block for which tiles read its narrower last panel, too.
+
+        They read up to a panel's row behind its last element; `depth` if they never do.
+        """
+        is_read = self.is_read_by_tiles and not self.is_packed_by_tiles
+        return -(-self.panel_columns // self.columns) if is_read else self.depth
+
     @functools.cached_property
     def is_laid_out_ahead(self) -> bool:
         """Return whether a kernel of its own packs the right operand, for all work items."""
@@ -319,7 +328,7 @@ def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
 def _sizes(gemm: Gemm) -> gemm_loops.BandSizes:
     tiles, panels = gemm.division
     _, down, across = gemm.work_items
-    # Tiles read whole vectors, so a narrower last panel is packed in any case.
+    # Tiles read whole vectors, so a narrower last panel is packed where these leave the matrix.
     narrow = gemm.panel_columns if gemm.is_read_by_tiles else gemm.columns + 1
     return gemm_loops.BandSizes(
         across=across,
@@ -331,6 +340,7 @@ def _sizes(gemm: Gemm) -> gemm_loops.BandSizes:
         block_columns=panels * gemm.panel_columns,
         panel_columns=gemm.panel_columns,
         narrow=0 if gemm.is_laid_out_ahead else narrow,
+        over=gemm.over,
         depth=gemm.depth,
         run=gemm.run,
         per_step=gemm.per_step,

@@ -97,9 +97,12 @@ class Sums(NamedTuple):
 class Tiles(NamedTuple):
     """Tiles of a row of results: `tall_count` of `tall` rows, then `low_count` with a row less.
 
-    The functions for both, and for both of the last panel.
+    A row of a tile has `positions`, the last one those before `end`, which is no bound if rows have
+    one position each. The functions for both, and for both of the last panel.
     """
 
+    positions: Count
+    end: Count
     tall: Count
     tall_count: Count
     low_count: Count
@@ -162,11 +165,14 @@ def _block(
                     to = written + to_line * inner.whole * to_place
                     for x in range(0, tiles.tall_count + tiles.low_count):
                         is_tall = x < tiles.tall_count
-                        number = x * tiles.tall - select(is_tall, 0, x - tiles.tall_count)
+                        first = x * tiles.tall - select(is_tall, 0, x - tiles.tall_count)
+                        last = first + tiles.tall - select(is_tall, 1, 2)
+                        number = first * tiles.positions
                         call_at(
                             select(is_tall, function, low_function),
                             left + number * step, right, to + number * ahead,
-                            step, ahead, there,
+                            step * tiles.positions, ahead * tiles.positions,
+                            min(there, tiles.end - last * tiles.positions),
                             loop0.iterations, loop0.over, loop0.down * pitch,
                             loop1.iterations, loop1.over, loop1.down * pitch,
                             loop2.iterations, loop2.over, loop2.down * pitch,

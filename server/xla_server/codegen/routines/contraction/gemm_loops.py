@@ -64,9 +64,9 @@ class BandSizes(NamedTuple):
     """Work items across and down a product; sizes: total, of a work item, and of a tile or panel.
 
     `depth` is in k indices, of which `run` are a K block, and `per_step` are one step of a tile.
-    Panels of fewer than `narrow` columns are packed, and the first tile may pack others. A row of
-    results has `pitch` bytes, an element `width`, a packed panel of rows `left_panel`, and one step
-    of a packed panel of columns `right_row`.
+    Panels of fewer than `narrow` columns are packed if fewer than `over` k indices follow, and the
+    first tile may pack others. A row of results has `pitch` bytes, an element `width`, a packed
+    panel of rows `left_panel`, and one step of a packed panel of columns `right_row`.
     """
 
     across: Count
@@ -78,6 +78,7 @@ class BandSizes(NamedTuple):
     block_columns: Count
     panel_columns: Count
     narrow: Count
+    over: Count
     depth: Count
     run: Count
     per_step: Count
@@ -161,7 +162,8 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                         if watch_i64(cancelled) != 0:
                             return
                         there, ahead, function = factors, rights.row, first_tile
-                        if wide - x < sizes.narrow:
+                        following = sizes.depth - step - steps
+                        if wide - x < sizes.narrow and following < sizes.over:
                             some = min(wide - x, panel_columns)
                             call_at(pack_right, there, ahead, room, steps, some)
                             there, ahead, function = room, sizes.right_row, tile

@@ -5,10 +5,12 @@ contiguous on the right side and in the result. The sum runs over up to four loo
 their own on both sides, so that overlapping windows are never copied (no im2col).
 
 A depthwise tile has columns on the left side too: those of a row times those on the right. All of
-these take any number of columns, as memory bounds their time.
+these take any number of columns, as memory bounds their time. A tile of a filter of one feature has
+vectors of positions: those of a row times one element on the right. The last row may have fewer.
 """
 
 import dataclasses
+import enum
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -64,6 +66,14 @@ VECTORS = 2
 """Vectors of a tile that is not narrower."""
 
 
+class TileForm(enum.Enum):
+    """Sides of a product that are vectors: the right one, both, or the left one."""
+
+    PRODUCT = "product"
+    DEPTHWISE = "depthwise"
+    FILTER = "filter"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProductTile:
     """Rows and vectors of columns; a last one `is_partial` has fewer."""
@@ -72,22 +82,21 @@ class ProductTile:
     rows: int
     vectors: int
     is_partial: bool = False
-    is_depthwise: bool = False
+    form: TileForm = TileForm.PRODUCT
 
     @property
     def name(self) -> str:
         """The name by which kernels call it."""
-        form = "depthwise" if self.is_depthwise else "product"
         partial = "_partial" if self.is_partial else ""
-        return f"{form}_tile_{self.kind}_{self.rows}x{self.vectors}{partial}"
+        return f"{self.form.value}_tile_{self.kind}_{self.rows}x{self.vectors}{partial}"
 
 
 def tile_name(
-    machine: Machine, kind: str, rows: int, columns: int, *, is_depthwise: bool = False
+    machine: Machine, kind: str, rows: int, columns: int, form: TileForm = TileForm.PRODUCT
 ) -> str:
     """Return the name of a tile."""
     vectors, rest = -(-columns // lanes(machine, kind)), columns % lanes(machine, kind)
-    return ProductTile(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise).name
+    return ProductTile(kind, rows, vectors, rest > 0 or form is not TileForm.PRODUCT, form).name
 
 
 class ProductTileText(VectorText):
@@ -95,13 +104,12 @@ class ProductTileText(VectorText):
 
     def __init__(self, declared: Declaration, tile: ProductTile) -> None:
         super().__init__(declared, FORM[tile.kind])
-        self._is_depthwise = tile.is_depthwise
+        self._form = tile.form
         self._rows, self._vectors = tile.rows, tile.vectors
-        self._masks = [""] * tile.vectors
+        self._mask = ""
         if tile.is_partial:
             # The last vector has fewer columns, which takes a mask.
-            first = (tile.vectors - 1) * self.lanes
-            self._masks[-1] = self.mask(self.lanes, first, "%columns")
+            self._mask = self.mask(self.lanes, (tile.vectors - 1) * self.lanes, "%columns")
 
     def multiply(self) -> None:
         """Write all of it."""
@@ -123,10 +131,12 @@ class ProductTileText(VectorText):
             for value in added
         ]
         row = "%result"
-        for first in range(0, len(sums), self._vectors):
+        for number in range(self._rows):
             target = self.pointer(row)
-            for number, mask in enumerate(self._masks):
-                self.store(sums[first + number], self.behind(target, number * self.bytes), mask)
+            for vector in range(self._vectors):
+                total = sums[number * self._vectors + vector]
+                place = self.behind(target, vector * self.bytes)
+                self.store(total, place, self._mask_of(number, vector))
             row = self.plus(row, "%result_step")
 
     def _sums(self, runs: str, kept: Sequence[str]) -> list[str]:
@@ -207,13 +217,14 @@ class ProductTileText(VectorText):
         added = list(sums)
         starts = [self.pointer(address) for address in self._row_starts(left, multiples)]
         numbers, there = range(self._vectors), self.pointer(right)
-        if self._is_depthwise:
+        if self._form is not TileForm.PRODUCT:
             # The factors of one vector of columns at a time, for which 16 registers suffice.
             for number in numbers:
-                factor = self._columns(there, number)
+                is_same = self._form is TileForm.FILTER
+                factor = self.broadcast(there) if is_same else self._columns(there, number)
                 for row, start in enumerate(starts):
                     place = row * self._vectors + number
-                    other = self._columns(start, number)
+                    other = self._columns(start, number, row)
                     added[place] = self.multiply_add(other, factor, sums[place])
             return added
         factors = [self._columns(there, number) for number in numbers]
@@ -223,9 +234,16 @@ class ProductTileText(VectorText):
                 added[place] = self.multiply_add(same, factor, sums[place])
         return added
 
-    def _columns(self, start: str, number: int) -> str:
+    def _columns(self, start: str, number: int, row: int = 0) -> str:
         """A vector of contiguous columns at a pointer."""
-        return self.load(self.behind(start, number * self.bytes), self._masks[number])
+        return self.load(self.behind(start, number * self.bytes), self._mask_of(row, number))
+
+    def _mask_of(self, row: int, number: int) -> str:
+        """The mask of a vector of a row; no text if all of it is there."""
+        is_last = number == self._vectors - 1
+        if self._form is TileForm.FILTER:
+            is_last = row == self._rows - 1
+        return self._mask if is_last else ""
 
     def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
         """The addresses of rows, as sums that the processor's addressing modes compute."""
@@ -249,12 +267,18 @@ class ProductTileText(VectorText):
 
 def product_tiles(machine: Machine) -> dict[str, Any]:
     """Return every function of this module by name, and the instructions for their addresses."""
+    forms = {
+        TileForm.PRODUCT: (VECTORS, (False, True)),
+        TileForm.DEPTHWISE: (VECTORS, (True,)),
+        TileForm.FILTER: (1, (True,)),
+    }
     tiles = [
-        ProductTile(kind, rows, vectors, is_partial, is_depthwise)
+        ProductTile(kind, rows, vectors, is_partial, form)
+        for form, (most, partial) in forms.items()
         for kind in FORM
         for rows in range(1, tallest(machine) + 1)
-        for vectors in range(1, VECTORS + 1)
-        for is_partial, is_depthwise in ((False, False), (True, False), (True, True))
+        for vectors in range(1, most + 1)
+        for is_partial in partial
     ]
     return with_addresses(
         TextFunction(

@@ -89,9 +89,16 @@ class GraphBuilder(abc.ABC):
         return StoreStatement(self._buffers[store.argument], kind, index, value)
 
     def _narrowed(self, store: graph.Store) -> ir.Expression:
-        """Return the value to store; a value that is only copied is not converted."""
+        """Return the value to store; a value that is only copied is not converted.
+
+        Rounding and conversion of a computed value are one function.
+        """
         kernel_type, node = store.kernel_type, store.value
-        if isinstance(node, graph.Apply) and node.function == kernel_type.widen:
+        if isinstance(node, graph.Apply) and node.function == kernel_type.rounded:
+            if not self._shared_rows.has(node):
+                value = self._value(node.operands[0])
+                return applied(kernel_type.code, value, kernel_type.storage)
+        elif isinstance(node, graph.Apply) and node.function == kernel_type.widen:
             return self._value(node.operands[0])
         value = self._value(node)
         if isinstance(node, graph.Load) and node.kernel_type == kernel_type:

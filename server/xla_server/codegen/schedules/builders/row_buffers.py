@@ -44,6 +44,10 @@ class RowBuffers:
     read: dict[graph.Node, tuple[RowBuffer, Variable]]
     same: dict[graph.Node, graph.Node]
 
+    def has(self, node: graph.Node) -> bool:
+        """Return whether a row buffer holds the values of a node."""
+        return node in self.written or node in self.read or node in self.same
+
 
 NO_ROW_BUFFERS = RowBuffers((), {}, {}, {})
 

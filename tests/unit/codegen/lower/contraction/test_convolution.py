@@ -404,11 +404,23 @@ DIRECT: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
         (2, 6, 7, 6), (3, 3, 2, 105), {"feature_group_count": 3, "padding": [(1, 1), (1, 1)]},
     ),
     "one-feature": ((2, 9, 13, 8), (3, 2, 8, 1), {"padding": [(1, 1), (0, 2)]}),
+    "one-to-one": (
+        (2, 7, 43, 1), (5, 7, 1, 1), {"padding": [(2, 1), (3, 4)], "rhs_dilation": (1, 2)},
+    ),
+    "one-to-one-1d": ((1, 700, 1), (70, 1, 1), {"padding": [(35, 34)]}),
+    "one-to-one-short": (
+        (2, 5, 9, 1), (5, 4, 1, 1), {"lhs_dilation": (2, 1), "window_reversal": (False, True)},
+    ),
+    "one-to-one-strided": ((2, 12, 41, 1), (9, 9, 1, 1), {"window_strides": (2, 2)}),
     "three-features": ((2, 9, 13, 4), (2, 3, 4, 3), {"window_strides": (2, 3)}),
     "groups-of-five": ((1, 6, 7, 6), (3, 3, 3, 10), {"feature_group_count": 2}),
     "1d": ((2, 40, 3), (4, 3, 10), {"padding": [(3, 0)]}),
     "3d": ((1, 4, 5, 6, 2), (2, 3, 2, 2, 12), {"padding": [(1, 0), (1, 1), (0, 1)]}),
 }  # fmt: skip
+
+
+ADJACENT = {"one-to-one", "one-to-one-1d", "one-to-one-short"}
+"""Cases whose tiles have adjacent positions of one feature as vectors."""
 
 
 @pytest.mark.parametrize("name", DIRECT)
@@ -421,7 +433,9 @@ def test_tiles_give_exact_sums(name: str) -> None:
     )  # fmt: skip
     ones = [1] * len(spatial)
     rest = {"window_strides": ones, "padding": [(0, 0)] * len(spatial)}
-    exactly_direct(base, kernel, {**rest, **attributes, "dimension_numbers": numbers})
+    given = {**rest, **attributes, "dimension_numbers": numbers}
+    kernels = "".join(exactly_direct(base, kernel, given))
+    assert ("filter_tile_" in kernels) == (name in ADJACENT)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

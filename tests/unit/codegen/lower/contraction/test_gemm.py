@@ -63,6 +63,7 @@ SIZES = {
     "laid out by work_items": (2, 60, 100, 40),
     "divided by columns": (1, 70, 700, 150),
     "read in place": (1, 3, 515, 300),
+    "read in place, in several runs": (1, 20, 23, 2500),
     "packed by tiles": (1, 50, 515, 300),
     "laid out for a large result": (2, 300, 301, 3),
 }
@@ -299,7 +300,11 @@ def test_how_the_right_matrix_is_read(machine: Machine) -> None:
     ):
         found = gemm.is_read_by_tiles, gemm.is_packed_by_tiles, gemm.is_laid_out_ahead
         assert found == ways
-    assert _gemm(machine, 64, 64, 64, batch=64).right_bytes <= few.tuning.block_bytes
+        assert gemm.over == (1 if ways == (True, False, False) else gemm.depth)
+    # Vectors of the last panel reach into the next rows of the matrix.
+    few = _gemm(machine, height, 3, 4096)
+    assert few.over == -(-few.panel_columns // 3) > 1
+    assert _gemm(machine, 64, 64, 64, batch=64).right_bytes <= tuned.block_bytes
     assert not _gemm(machine, 64, 64, 64, batch=64).is_laid_out_ahead
 
 

@@ -82,7 +82,7 @@ def test_narrow_elements_that_are_only_chosen_stay_as_they_are_in_memory(
     LoopFusion(TARGET).apply(module)
     kernel = kernels_of(lower(module, LOWERINGS, TARGET))[-1]
     inside = kernel.source.split("\n    for ")[-1]
-    functions = ("_to_f32(", "f32_to_", "round_", "low_bits_")
+    functions = ("_to_f32(", "f32_to_", "round_", "code_", "s4_to_i8(", "low_bits_")
     assert any(function in inside for function in functions) is not is_moved
     bits = {"bf16": np.uint16, "f16": np.uint16}.get(kind, np.uint8)
     dtype = ElementType.from_text(kind).dtype
@@ -93,3 +93,26 @@ def test_narrow_elements_that_are_only_chosen_stay_as_they_are_in_memory(
         on_cpu(module, arguments), interpreted(module, arguments), strict=True
     ):
         assert not is_moved or ours.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f8e5m2", "f8e4m3fn", "s4", "u4"])
+def test_a_computed_element_is_rounded_and_converted_at_once(kind: str) -> None:
+    module = stated([f"{kind}[256]", f"{kind}[256]"], f"{kind}[256] maximum(x0, x1)")
+    dtype = ElementType.from_text(kind).dtype
+    codes = np.arange(256, dtype={2: np.uint16}.get(dtype.itemsize, np.uint8))
+    codes *= 257 if dtype.itemsize == 2 else 1
+    x = (codes & 15 if kind[1] == "4" else codes).view(dtype)
+    (kernel,) = kernels_of(lower(module, LOWERINGS, TARGET))
+    assert "round_" not in kernel.source.split("store_")[-1]
+    (found,) = on_cpu(module, [x, x[::-1].copy()])
+    (expected,) = interpreted(module, [x, x[::-1].copy()])
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("root", ["add(x0, x1)", "maximum(x0, x1)"])
+def test_bits_above_a_narrow_integer_are_zero_in_memory(root: str) -> None:
+    x = np.array([-8, 7, -1, 3], ElementType.S4.dtype)
+    module = stated(["s4[4]", "s4[4]"], f"s4[4] {root}")
+    (found,) = on_cpu(module, [x, x])
+    (expected,) = interpreted(module, [x, x])
+    assert found.tobytes() == expected.tobytes()

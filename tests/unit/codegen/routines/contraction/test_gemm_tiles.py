@@ -14,6 +14,7 @@ from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.contraction import gemm_tiles, product_tiles
 from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, has_pairs, heights, widths
+from xla_server.codegen.routines.contraction.product_tiles import TileForm
 from xla_server.target.machine import Machine
 
 pytestmark = assembles
@@ -63,19 +64,20 @@ def test_sums_of_the_tallest_tiles_stay_in_registers(
         assert machine.vector_bytes == 64 or "zmm" not in assembly
 
 
-@pytest.mark.parametrize("is_depthwise", [False, True])
+@pytest.mark.parametrize("form", TileForm)
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(
-    machine: Machine, kind: str, is_depthwise: bool
+    machine: Machine, kind: str, form: TileForm
 ) -> None:
     rows = product_tiles.tallest(machine)
-    tile = product_tiles.ProductTile(kind, rows, product_tiles.VECTORS, is_depthwise, is_depthwise)
+    vectors = 1 if form is TileForm.FILTER else product_tiles.VECTORS
+    tile = product_tiles.ProductTile(kind, rows, vectors, form is not TileForm.PRODUCT, form)
     assembly = assembly_of(product_tile(machine, tile), machine, Effort.WRITTEN)
     products = [line for line in loop_of(assembly, PRODUCT[kind]) if PRODUCT[kind] in line]
-    assert len(products) == rows * product_tiles.VECTORS
+    assert len(products) == rows * vectors
     assert all(REGISTERS[machine.vector_bytes] in line for line in products)
     # Each is stored once, in the result.
-    assert len(re.findall(r"\tvm\w+\t%[yz]mm.*\(.*\)", assembly)) == rows * product_tiles.VECTORS
+    assert len(re.findall(r"\tvm\w+\t%[yz]mm.*\(.*\)", assembly)) == rows * vectors
 
 
 @pytest.mark.parametrize("name", ["sse2", *WIDTHS])
@@ -123,19 +125,20 @@ def _check_tiles(machine: Machine, kind: str) -> None:
     [(6, 2, (2, 3, 1, 4)), (5, 1, (1, 1, 1, 7)), (3, 2, (3, 2, 2, 2)), (2, 1, (2, 0, 1, 3))],
 )
 @pytest.mark.parametrize("missing", [0, 3])
-@pytest.mark.parametrize("is_depthwise", [False, True])
+@pytest.mark.parametrize("form", [TileForm.PRODUCT, TileForm.DEPTHWISE])
 def test_sums_of_loops(
     kind: str,
     rows: int,
     vectors: int,
     iterations: tuple[int, ...],
     missing: int,
-    is_depthwise: bool,
+    form: TileForm,
 ) -> None:
     random, dtype = np.random.default_rng(7), np.dtype(kind.replace("f", "float"))
     width, there = dtype.itemsize, vectors * product_tiles.lanes(HOST, kind) - missing
     left, right = (random.standard_normal(size).astype(dtype) for size in (400, 4000))
-    tile = product_tiles.ProductTile(kind, rows, vectors, missing > 0 or is_depthwise, is_depthwise)
+    is_depthwise = form is TileForm.DEPTHWISE
+    tile = product_tiles.ProductTile(kind, rows, vectors, missing > 0 or is_depthwise, form)
     loops = [
         number
         for count, over, down in zip(iterations, (60, 20, 7, 1), (1000, 400, 150, 36), strict=True)
@@ -155,3 +158,28 @@ def test_sums_of_loops(
         on = np.dot(place, (1000, 400, 150, 36)) + columns
         wanted[:, :there] += left[at].astype(float) * right[on]
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(("rows", "missing"), [(1, 0), (1, 5), (3, 1)])
+def test_sums_of_positions_of_one_feature(kind: str, rows: int, missing: int) -> None:
+    dtype = np.dtype(kind.replace("f", "float"))
+    lanes, width, taps = product_tiles.lanes(HOST, kind), dtype.itemsize, (2, 5)
+    count = rows * lanes - missing
+    random = np.random.default_rng(7)
+    left, right = (random.standard_normal(size).astype(dtype) for size in (count + 54, 13))
+    tile = product_tiles.ProductTile(kind, rows, 1, True, TileForm.FILTER)
+    loader = Loader(HOST)
+    code = object_of(product_tile(HOST, tile), HOST, Effort.WRITTEN)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 18)(loader.load(code, "tile"))
+    result = np.full(count + 1, 77, dtype)
+    # The last elements of the input are the last that are read.
+    loops = 1, 0, 0, 1, 0, 0, taps[0], 50 * width, 8 * width, taps[1], width, width
+    places = [array.ctypes.data for array in (left, right, result)]
+    call(*places, lanes * width, lanes * width, lanes - missing, *loops)
+    wanted = np.zeros(count)
+    for outer, tap in itertools.product(*map(range, taps)):
+        at = 50 * outer + tap
+        wanted += left[at : at + count].astype(float) * right[8 * outer + tap]
+    np.testing.assert_allclose(result[:-1], wanted, rtol=1e-4, atol=1e-4)
+    assert result[-1] == 77

@@ -106,5 +106,5 @@ def test_only_a_loop_with_a_flag_tests_it(cancellation: int | None) -> None:
 def test_elements_narrower_than_computed_are_converted_at_both_ends() -> None:
     narrow = Register(Named("a", "i8"), S4, 0, STATE, RESULT, Immediate.of("i8", 3))
     kernel = _kernel([narrow], _apply("lt", narrow.variable, Immediate.of("i8", 3), kind="b1"))
-    assert "round_s4(load_i8" in kernel.text
+    assert "s4_to_i8(load_i8" in kernel.text
     assert "low_bits_s4(a)" in kernel.text
