@@ -90,7 +90,7 @@ ALLOWED = {
         xla_contract/types/literal.py: Literal._from_tuple Literal.from_numpy with_aligned_elements
         xla_contract/types/shape.py: ShapeReader.shape
         xla_contract/types/devices/sharding.py: _rebuilt
-        xla_contract/wire/literals/encoding.py: _parts _pieces most_bytes
+        xla_contract/wire/literals/encoding.py: _parts _pieces max_encoded_bytes
         xla_contract/wire/literals/feed_items.py: _fields array_count data_byte_size
         xla_contract/wire/literals/proto.py: _fill _read _read_tuple
         xla_contract/wire/shape_proto.py: _fill_shape _read_other _read_part _read_shape _remembered

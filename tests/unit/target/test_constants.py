@@ -73,7 +73,7 @@ ROUTINES = {
     "codegen/routines/contraction/gemm_tiles.py": {
         "_LINE",
         "_MIN_SUMS",
-        "_MOST_VECTORS",
+        "_MAX_VECTORS",
         "_VECTORS",
     },
     "codegen/routines/contraction/product_tiles.py": {"VECTORS"},
@@ -92,7 +92,7 @@ LIMITS = {
     "codegen/gpu/lower/indexing/merge_sort.py": {"MAX_TILE"},
     "codegen/gpu/emit/assembler.py": {"_PATIENCE", "_SHOWN"},
     "codegen/gpu/emit/ptx.py": {"_PATIENCE", "_SHOWN"},
-    "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},
+    "codegen/kernel_ir/analysis/corners.py": {"_MAX_STATEMENTS"},
     "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},
     "codegen/kernel_ir/unrolling.py": {
         "LOOP_COPIES",
@@ -105,7 +105,7 @@ LIMITS = {
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/lower/shared_kernels.py": {"MIN_KERNELS"},
     "codegen/trace/contraction.py": {"MAX_TESTED_COPIES"},
-    "codegen/trace/tracer.py": {"MOST_COPIES"},
+    "codegen/trace/tracer.py": {"MAX_ELEMENT_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
     "passes/partitioning/replicated_work.py": {"_MAX_SHOWN"},
     "passes/reductions/stacked_elements.py": {"MAX_OPERATIONS"},

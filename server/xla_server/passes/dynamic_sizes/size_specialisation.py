@@ -73,7 +73,7 @@ class SizeSpecialiser:
         self._parameters: list[HloInstruction] = []
         self._written = 0
         length = sum(1 for _ in module.instructions())
-        self._most = max(MAX_INSTRUCTIONS, MAX_REPETITIONS * length)
+        self._max_instructions = max(MAX_INSTRUCTIONS, MAX_REPETITIONS * length)
         self._keeps_hidden = any(map(_may_show_hidden, module.instructions()))
 
     def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
@@ -152,7 +152,7 @@ class SizeSpecialiser:
         for part in in_order(computation.instructions):
             if part not in known:
                 self._written += 1
-                if self._written > self._most:
+                if self._written > self._max_instructions:
                     raise UnspecialisedError
                 operands = [known[operand] for operand in part.operands]
                 known[part] = yield self._value(part, operands)

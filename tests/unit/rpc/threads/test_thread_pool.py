@@ -178,7 +178,7 @@ def test_there_are_as_many_at_work_as_before_when_slots_were_taken_back() -> Non
 
 
 def test_a_bounded_number_of_slots_is_lent() -> None:
-    threads, gate, done = ThreadPool(1, "test", most_lent=1), threading.Event(), list[int]()
+    threads, gate, done = ThreadPool(1, "test", max_lent=1), threading.Event(), list[int]()
     waiting: list[int] = []
 
     def wait() -> None:

@@ -35,6 +35,6 @@ class _Boxes(ReducingThreads):
         items = 0
         for nest in self._nests:
             self._nest = nest
-            self._most = 1 if reductions_of(nest.stores) else MAX_RUN
+            self._max_run = 1 if reductions_of(nest.stores) else MAX_RUN
             items += self._build_part(items)
         return self._kernel()
