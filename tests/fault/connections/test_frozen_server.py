@@ -19,7 +19,7 @@ from xla_client.transport import transport as _transport
 from xla_client.transport.transport import Transport, keepalive_options
 
 ONES = np.ones(4, np.float32)
-QUIET, PATIENCE = 2.0, 3.0
+QUIET, TIMEOUT = 2.0, 3.0
 LONGEST = 20.0
 """Far below the 30 s after which a server would be asked by default."""
 
@@ -29,7 +29,7 @@ server = serving()
 
 @contextlib.contextmanager
 def _client(address: str) -> Iterator[xc.Client]:
-    keepalive = QUIET, PATIENCE
+    keepalive = QUIET, TIMEOUT
     transport = Transport(address, credentials=None, metadata=(), timeout=None, keepalive=keepalive)
     transport.open(10)
     try:

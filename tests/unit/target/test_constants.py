@@ -90,8 +90,8 @@ LIMITS = {
     "codegen/gpu/lower/indexing/merging.py": {"MERGED"},
     "codegen/gpu/lower/indexing/scatter.py": {"MAX_WALK"},
     "codegen/gpu/lower/indexing/merge_sort.py": {"MAX_TILE"},
-    "codegen/gpu/emit/assembler.py": {"_PATIENCE", "_SHOWN"},
-    "codegen/gpu/emit/ptx.py": {"_PATIENCE", "_SHOWN"},
+    "codegen/gpu/emit/assembler.py": {"_TIMEOUT", "_SHOWN"},
+    "codegen/gpu/emit/ptx.py": {"_TIMEOUT", "_SHOWN"},
     "codegen/kernel_ir/analysis/corners.py": {"_MAX_STATEMENTS"},
     "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},
     "codegen/kernel_ir/unrolling.py": {

@@ -52,7 +52,7 @@ def pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def worker(pipes: Path) -> Iterator[DeviceWorker]:
-    started = DeviceWorker(0, COMMAND, patience=0.2)
+    started = DeviceWorker(0, COMMAND, timeout=0.2)
     yield started
     started.close()
 

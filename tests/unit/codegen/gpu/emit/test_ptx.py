@@ -154,7 +154,7 @@ def test_a_version_of_ptx_too_old_for_the_gpu_is_such_an_error() -> None:
 
 
 def test_a_process_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ptx, "_PATIENCE", 0.0)
+    monkeypatch.setattr(ptx, "_TIMEOUT", 0.0)
     compiler = PtxCompiler(SM_90)
     with pytest.raises(PtxError, match="TimeoutError"):
         compiler.module(added())
