@@ -14,12 +14,12 @@ from xla_server.buffers.code import (
     CANCELLATION,
     Branch,
     Code,
+    CollectiveThunk,
     CopyThunk,
     HostThunk,
     Jump,
     KernelThunk,
     Label,
-    MeetThunk,
     Row,
     Switch,
     Value,
@@ -158,7 +158,7 @@ class _Run:
                 return labels[chosen if 0 <= chosen < len(labels) else -1]
             case HostThunk():
                 self._do_on_host(row)
-            case MeetThunk(host=host, end=end):
+            case CollectiveThunk(host=host, end=end):
                 self._do_on_host(host)
                 return end
         return None

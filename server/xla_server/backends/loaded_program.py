@@ -11,17 +11,17 @@ from xla_server.buffers.assignment import Location, MemoryUse
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import MeetingPlan
+from xla_server.execution.collectives_protocol import CollectivePlan
 from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import RunContext
 
 
 class ProgramInTurns(Protocol):
-    """A program that needs the host for nothing but meetings, which may be native, too."""
+    """A program that needs the host for nothing but collectives, which may be native, too."""
 
     @property
-    def plan(self) -> MeetingPlan:
-        """Its native meetings."""
+    def plan(self) -> CollectivePlan:
+        """Its native collectives."""
 
     def run_in_turns(
         self,
@@ -33,8 +33,8 @@ class ProgramInTurns(Protocol):
         """Return the result of `LoadedProgram.run` for each participant, and the blocked ones.
 
         `addresses` has each participant's arguments, in the order of `records`, the addresses of
-        their records of meetings. A blocked participant waits for others that never arrive; it is
-        mapped to the number of the meeting. If there are any, there are no results.
+        their records of collectives. The result maps each participant whose group never arrives
+        to the number of the collective. If there are any, there are no results.
         """
 
 
@@ -91,5 +91,5 @@ class LoadedProgram(Protocol):
     ) -> tuple[list[Array], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles.
 
-        Meetings with other participants are not native here.
+        Collectives with other participants are not native here.
         """

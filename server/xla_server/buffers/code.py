@@ -140,10 +140,10 @@ REFERENCED_BYTES = 1 << 16
 """Bytes of all operands above which members that run in turns read each other's, uncopied."""
 
 MAX_REFERENCES = 6
-"""Number of operands whose addresses a seat of runtime/meetings.py can hold."""
+"""Number of operands whose addresses a seat of runtime/collective_records.py can hold."""
 
 POSITION = Value(Shape.parse("s64[]"), "position")
-"""The position of the participant in its placement as an argument of the kernels of a meeting."""
+"""The position of the participant in its placement, an argument of the kernels of a collective."""
 
 GROUP_SIZE = Value(Shape.parse("s64[]"), "group_size")
 """The number of members of the participant's group as an argument of these kernels."""
@@ -162,11 +162,11 @@ class Label:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MeetThunk:
+class CollectiveThunk:
     """Meet the other members of a group in native code; `placements` are by participant.
 
     The `kernels`, the thunks up to `end`, then compute the results from `Gathered` operands.
-    Without native meetings `host` computes them, and the run continues at `end`. Results may
+    Without native collectives `host` computes them, and the run continues at `end`. Results may
     overwrite the operands unless `is_referenced`.
     """
 
@@ -202,13 +202,13 @@ class MeetThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LeaveThunk:
-    """Wait until all members have read the operands of a meeting, if they run in turns.
+    """Wait until all members have read the operands of a collective, if they run in turns.
 
     Members other than the first copy results that `is_made_once` here.
     """
 
     kind: ClassVar[str] = "leave"
-    meeting: MeetThunk
+    collective: CollectiveThunk
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -238,7 +238,15 @@ class Switch:
 
 
 Row: TypeAlias = (
-    KernelThunk | CopyThunk | HostThunk | MeetThunk | LeaveThunk | Label | Jump | Branch | Switch
+    KernelThunk
+    | CopyThunk
+    | HostThunk
+    | CollectiveThunk
+    | LeaveThunk
+    | Label
+    | Jump
+    | Branch
+    | Switch
 )
 """A thunk or a label; listings and profiles show its `kind`."""
 
@@ -276,11 +284,11 @@ def reads(row: Row) -> tuple[Value, ...]:
         return (*row.reads, *row.updates)
     if isinstance(row, HostThunk):
         return row.reads
-    if isinstance(row, MeetThunk):
+    if isinstance(row, CollectiveThunk):
         return row.host.reads
     if isinstance(row, LeaveThunk):
-        host = row.meeting.host
-        return (*host.reads, *(host.writes if row.meeting.is_made_once else ()))
+        host = row.collective.host
+        return (*host.reads, *(host.writes if row.collective.is_made_once else ()))
     if isinstance(row, CopyThunk):
         return (row.source,)
     if isinstance(row, Branch):
@@ -292,6 +300,6 @@ def writes(row: Row) -> tuple[Value, ...]:
     """Return the values that a row writes."""
     if isinstance(row, (KernelThunk, HostThunk)):
         return row.writes
-    if isinstance(row, MeetThunk):
+    if isinstance(row, CollectiveThunk):
         return row.host.writes
     return (row.target,) if isinstance(row, CopyThunk) else ()

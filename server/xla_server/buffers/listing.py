@@ -54,10 +54,10 @@ def _row_text(row: thunks.Row, labels: dict[thunks.Label, int]) -> str:
             return "copy"
         case thunks.HostThunk():
             return f"host {row.name}"
-        case thunks.MeetThunk():
+        case thunks.CollectiveThunk():
             return f"meet {row.host.name}, else host and go to {labels[row.end]}"
         case thunks.LeaveThunk():
-            return f"leave {row.meeting.host.name}"
+            return f"leave {row.collective.host.name}"
         case thunks.Label():
             return f"{row.name}:"
         case thunks.Jump():

@@ -68,7 +68,7 @@ def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
             for target, source in row.in_place:
                 allowed[target] = allowed.get(target, 0) | 1 << numbers[source]
         elif isinstance(row, thunks.CopyThunk) or (
-            isinstance(row, thunks.MeetThunk) and not row.is_referenced
+            isinstance(row, thunks.CollectiveThunk) and not row.is_referenced
         ):
             read = 0
         for value in thunks.writes(row):
@@ -126,7 +126,7 @@ def _successors(n: int, row: thunks.Row, labels: dict[thunks.Label, int]) -> tup
         return (labels[row.label],)
     if isinstance(row, thunks.Branch):
         return (n + 1, labels[row.otherwise])
-    if isinstance(row, thunks.MeetThunk):
+    if isinstance(row, thunks.CollectiveThunk):
         return (n + 1, labels[row.end])
     if isinstance(row, thunks.Switch):
         return tuple(labels[label] for label in row.labels)

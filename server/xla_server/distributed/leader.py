@@ -146,7 +146,7 @@ class Leader:
             return {}
         jobs = {number: participants[number].run for number in run.here}
         try:
-            return run_participants(jobs, run.meetings, cancellation)
+            return run_participants(jobs, run.collectives, cancellation)
         except BaseException as error:  # Any exception must end the other ranks.
             run.stop(error)
             return {}

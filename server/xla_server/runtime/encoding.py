@@ -10,13 +10,13 @@ from xla_server.buffers.slots import addressed, copies_nothing, is_given, label_
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.schedules.builders.launches.chunks import chunk_of
 from xla_server.runtime import executor
-from xla_server.runtime.meetings import COUNT, GIVEN_WORDS, OF_RECORD, POSITION
+from xla_server.runtime.collective_records import COUNT, GIVEN_WORDS, OF_RECORD, POSITION
 from xla_server.runtime.native import COPY_BYTES, copy_range
 
 _CANCELLATION_LOCATION = Location("cancellation", 0)
 
 _OF_RECORD = {thunks.POSITION: POSITION, thunks.GROUP_SIZE: COUNT}
-"""Index, in a meeting's record, of the number that a kernel reads as this argument."""
+"""Index, in a collective's record, of the number that a kernel reads as this argument."""
 
 
 class Encoded:
@@ -43,7 +43,7 @@ class Encoded:
         self.offsets = np.array([location.number for location in arena], np.int64)
         self.walked = tuple(row for row in rows if not isinstance(row, thunks.Label))
         self.hosts: dict[int, tuple[thunks.HostThunk, int]] = {}
-        self.meetings: list[thunks.MeetThunk] = []
+        self.collectives: list[thunks.CollectiveThunk] = []
         called = (row.kernel for row in rows if isinstance(row, thunks.KernelThunk))
         self.kernels = kernels.get_all(called)
         self._native = kernels.native
@@ -66,10 +66,10 @@ class Encoded:
             return self.slots[_CANCELLATION_LOCATION]
         return self.slots[self._places[value]]
 
-    def _meeting(self, row: thunks.MeetThunk) -> int:
-        """Append the words of a meeting to the targets; return the index of the first.
+    def _collective(self, row: thunks.CollectiveThunk) -> int:
+        """Append the words of a collective to the targets; return the index of the first.
 
-        `executor.MEET` has their layout. The meeting's kernels must be encoded next: their
+        `executor.MEET` has their layout. The collective's kernels must be encoded next: their
         arguments are referred to by index.
         """
         operands, offsets = row.host.reads, row.offsets
@@ -121,19 +121,19 @@ class Encoded:
             case thunks.HostThunk():
                 self.hosts[at] = row, at + 1
                 return [executor.HOST]
-            case thunks.MeetThunk():
+            case thunks.CollectiveThunk():
                 self.hosts[at] = row.host, self._labels[row.end]
-                self.meetings.append(row)
+                self.collectives.append(row)
                 copier, mode = self._native(copy_range), executor.COPIES
                 if row.is_referenced:
                     mode = executor.REFERS
-                number, leaving = len(self.meetings) - 1, self._labels[row.end] - 1
-                first = self._meeting(row)
+                number, leaving = len(self.collectives) - 1, self._labels[row.end] - 1
+                first = self._collective(row)
                 once = leaving if row.is_made_once else 0
                 return [executor.MEET, number, first, copier, mode, once]
             case thunks.LeaveThunk():
-                first, number = len(self._targets), self.meetings.index(row.meeting)
-                made = row.meeting.host.writes if row.meeting.is_made_once else ()
+                first, number = len(self._targets), self.collectives.index(row.collective)
+                made = row.collective.host.writes if row.collective.is_made_once else ()
                 self._targets.append(len(made))
                 for value in made:
                     self._targets += self._slot(value), value.byte_size, 0

@@ -19,7 +19,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.lower.meetings import lower_meeting
+from xla_server.codegen.lower.native_collectives import lower_native_collective
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ops.collectives.exchanges import EXCHANGES
 from xla_server.ops.evaluators import EVALUATORS
@@ -38,8 +38,8 @@ def test_only_what_waits_or_remembers_is_left_to_the_host() -> None:
     assert {opcode for opcode, lower in LOWERINGS.items() if lower is lower_host} == HOST_OPCODES
     assert HOST_OPCODES >= WAITING
     assert HOST_OPCODES == WAITING
-    meeting = {lower_collective, lower_meeting}
-    assert {opcode for opcode, lower in LOWERINGS.items() if lower in meeting} == {*EXCHANGES}
+    collective = {lower_collective, lower_native_collective}
+    assert {opcode for opcode, lower in LOWERINGS.items() if lower in collective} == {*EXCHANGES}
 
 
 def marked() -> Group:

@@ -84,7 +84,7 @@ ROUTINES = {
 
 LIMITS = {
     "codegen/compiler/python_compiler.py": {"_DEEPEST"},
-    "codegen/lower/meetings.py": {"MAX_AREA_BYTES", "MAX_BYTES"},
+    "codegen/lower/native_collectives.py": {"MAX_AREA_BYTES", "MAX_BYTES"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},
     "codegen/gpu/lower/indexing/merging.py": {"MERGED"},

@@ -102,10 +102,10 @@ def _what(row: thunks.Row) -> str:
             named = row.name
         case thunks.CopyThunk():
             named = f"%{row.target.name}"
-        case thunks.MeetThunk():
+        case thunks.CollectiveThunk():
             named = row.host.name
         case thunks.LeaveThunk():
-            named = row.meeting.host.name
+            named = row.collective.host.name
         case thunks.Jump():
             named = row.label.name
         case thunks.Branch():

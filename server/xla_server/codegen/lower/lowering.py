@@ -40,9 +40,9 @@ class Lowering:
 
     Without `fuses`, the instructions inside of fusions are lowered one by one. `carried` are the
     values that loops pass from one iteration to the next, `area_bytes` the bytes that participants
-    gather at a time, for all meetings. `kernels` of loop nests, and epilogues, are cached by their
-    computation: one for `equal` ones. `numbers` has the values of replica and partition id, by
-    opcode.
+    gather at a time, for all collectives. `kernels` of loop nests, and epilogues, are cached by
+    their computation: one for `equal` ones. `numbers` has the values of replica and partition id,
+    by opcode.
     """
 
     table: Mapping[Opcode, Lower]

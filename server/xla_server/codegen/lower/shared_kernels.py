@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import Code, KernelThunk, MeetThunk, Row, Value
+from xla_server.buffers.code import Code, CollectiveThunk, KernelThunk, Row, Value
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -48,11 +48,17 @@ _T = TypeVar("_T")
 
 def with_shared_kernels(code: Code) -> Code:
     """Return a program in which kernels that differ in numbers alone are one kernel."""
-    meeting = {each for row in code.rows if isinstance(row, MeetThunk) for each in row.kernels}
+    collective = {
+        each for row in code.rows if isinstance(row, CollectiveThunk) for each in row.kernels
+    }
     thunks: dict[Kernel, list[KernelThunk]] = {}
     kernels: dict[str, Kernel] = {}
     for row in code.rows:
-        if isinstance(row, KernelThunk) and isinstance(row.kernel, Kernel) and row not in meeting:
+        if (
+            isinstance(row, KernelThunk)
+            and isinstance(row.kernel, Kernel)
+            and row not in collective
+        ):
             thunks.setdefault(kernels.setdefault(row.kernel.key, row.kernel), []).append(row)
     constants = dict(code.constants)
     changed: dict[Row, Row] = {}

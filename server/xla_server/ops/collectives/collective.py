@@ -23,7 +23,7 @@ from xla_server.ops.evaluation import (
     Crossing,
     Evaluator,
     Frame,
-    Meeting,
+    GroupCollective,
     Reduction,
     Route,
     Value,
@@ -201,8 +201,10 @@ def exchanged(
             work(group, 0)
     else:
         channel = channel_of(instruction)
-        meeting = Meeting(instruction.name, instruction.opcode, channel, members)
-        group = participants.exchange(meeting, given, share, None if is_small else work, crossing)
+        collective = GroupCollective(instruction.name, instruction.opcode, channel, members)
+        group = participants.exchange(
+            collective, given, share, None if is_small else work, crossing
+        )
     return group.parts[members.index(me)].results
 
 

@@ -1,10 +1,10 @@
 """Layout of the memory by which participants of an execution meet in native code.
 
-A meeting is a collective of the program; a visit is one execution of it. Each participant has a
-record of each native meeting, in memory of its own: the group, and the addresses of each member's
-seat and operands. A seat is in memory that all members share. It has the stamp of its member's last
-visit, a number that grows by one, and of the visit for which its member sleeps. A member's operands
-are in the first area of its data if the stamp is even, else in the second.
+A visit is one execution of a collective. Each participant has a record of each native collective,
+in memory of its own: the group, and the addresses of each member's seat and operands. A seat is in
+memory that all members share. It has the stamp of its member's last visit, a number that grows by
+one, and of the visit for which its member sleeps. A member's operands are in the first area of its
+data if the stamp is even, else in the second.
 
 A member is one visit ahead of others at most: the next visit is full only when all members have
 arrived at it, and they arrive after they have read the operands of this one. So two areas are
@@ -20,12 +20,12 @@ import numpy as np
 
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_host.aligned import aligned_empty
-from xla_server.execution.collectives_protocol import MAX_MEMBERS, MeetingPlan
+from xla_server.execution.collectives_protocol import MAX_MEMBERS, CollectivePlan
 from xla_server.ops.collectives.collective import channel_of
-from xla_server.ops.evaluation import Meeting
+from xla_server.ops.evaluation import GroupCollective
 
 COUNT, OWN, POSITION, STAMP, YIELDS = range(5)
-"""Words of a record: COUNT of members, 0 if the host does the meeting; OWN index of this
+"""Words of a record: COUNT of members, 0 if the host does the collective; OWN index of this
 participant; POSITION of its placement; STAMP of its next visit. YIELDS is the number of polls, each
 after a sched_yield, before the host polls; 0 if the participant sleeps and is woken instead."""
 MEMBERS = 5
@@ -76,17 +76,17 @@ POLLED_YIELDS = 2000
 programs use the cores too, a return to the host takes longer than these polls."""
 
 
-class Meetings:
-    """The records of the participants of an execution at native meetings, and their seats.
+class NativeCollectives:
+    """The records of the participants of an execution at native collectives, and their seats.
 
-    `member` maps the flattened id of a participant and the number of a meeting to its addresses. If
-    it returns None for a member, the host does the meeting of that group. If `is_polled`, no
+    `member` maps the flattened id of a participant and the number of a collective to its addresses.
+    If it returns None for a member, the host does the collective of that group. If `is_polled`, no
     participant sleeps until it is woken.
     """
 
     def __init__(
         self,
-        plan: MeetingPlan,
+        plan: CollectivePlan,
         grid: DeviceGrid,
         member: Callable[[int, int], MemberAddresses | None],
         *,
@@ -97,15 +97,17 @@ class Meetings:
         """Owner of the memory of seats and areas, if it must live as long as this object."""
         self.in_turns = False
         self.first_stamp = 0
-        self._records = np.zeros((grid.size, len(plan.meetings), RECORD_WORDS), np.int64)
+        self._records = np.zeros((grid.size, len(plan.collectives), RECORD_WORDS), np.int64)
         self._records[:, :, YIELDS] = POLLED_YIELDS if is_polled else 0
-        self._meetings: dict[tuple[int, int], Meeting] = {}
-        for number, native in enumerate(plan.meetings):
+        self._collectives: dict[tuple[int, int], GroupCollective] = {}
+        for number, native in enumerate(plan.collectives):
             i, seats = native.instruction, [member(each, number) for each in range(grid.size)]
             for each, (group, position) in enumerate(native.placements):
                 addresses = [found for other in group if (found := seats[other])]
                 if len(addresses) == len(group):
-                    self._meetings[each, number] = Meeting(i.name, i.opcode, channel_of(i), group)
+                    self._collectives[each, number] = GroupCollective(
+                        i.name, i.opcode, channel_of(i), group
+                    )
                     assert len(group) <= MAX_MEMBERS
                     words = self._records[each, number]
                     words[:STAMP] = len(group), group.index(each), position
@@ -124,35 +126,35 @@ class Meetings:
 
     @property
     def are_complete(self) -> bool:
-        """Return whether all meetings of all participants are native."""
+        """Return whether all collectives of all participants are native."""
         return bool(self._records[:, :, COUNT].all())
 
     def visit(self, participant: int, number: int) -> "Visit":
-        """Return the visit of a meeting at which a participant has arrived."""
+        """Return the visit of a collective at which a participant has arrived."""
         record = self._records[participant, number]
-        return Visit(self._meetings[participant, number], number, record)
+        return Visit(self._collectives[participant, number], number, record)
 
-    def visits(self, participant: int) -> Iterator[tuple[Meeting, int]]:
-        """Yield the meetings at which a participant has arrived, and the index of its last visit.
+    def visits(self, participant: int) -> Iterator[tuple[GroupCollective, int]]:
+        """Yield the collectives at which a participant has been, and the index of its last visit.
 
         The participant must not be in native code.
         """
-        for (member, number), meeting in self._meetings.items():
+        for (member, number), collective in self._collectives.items():
             if member == participant:
                 record = self._records[participant, number]
                 seat = record[MEMBERS + MEMBER_WORDS * record[OWN] + SEAT]
                 visit = words_at(int(seat), 1)[SEAT_STAMP] - self.first_stamp
                 if visit >= 0:
-                    yield meeting, int(visit)
+                    yield collective, int(visit)
 
 
 class Visit:
-    """A visit of a native meeting, as one participant sees it before it has left."""
+    """A visit of a native collective, as one participant sees it before it has left."""
 
-    __slots__ = ("_seats", "meeting", "number", "stamp")
+    __slots__ = ("_seats", "collective", "number", "stamp")
 
-    def __init__(self, meeting: Meeting, number: int, record: Any) -> None:
-        self.meeting = meeting
+    def __init__(self, collective: GroupCollective, number: int, record: Any) -> None:
+        self.collective = collective
         self.number = number
         self.stamp = int(record[STAMP])
         seats = record[MEMBERS + SEAT : MEMBERS + MEMBER_WORDS * int(record[COUNT]) : MEMBER_WORDS]
@@ -162,13 +164,13 @@ class Visit:
         """Return the flattened ids of the members that have not arrived."""
         return [
             member
-            for member, seat in zip(self.meeting.members, self._seats, strict=True)
+            for member, seat in zip(self.collective.members, self._seats, strict=True)
             if seat[SEAT_STAMP] < self.stamp
         ]
 
     def mark_awake(self, participant: int) -> None:
         """Clear the mark that a member sleeps: the caller, or a member that it wakes."""
-        self._seats[self.meeting.members.index(participant)][SEAT_SLEEPS] = 0
+        self._seats[self.collective.members.index(participant)][SEAT_SLEEPS] = 0
 
 
 def words_at(address: int, count: int) -> Any:
@@ -177,12 +179,14 @@ def words_at(address: int, count: int) -> Any:
     return memory.from_address(address)
 
 
-def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
-    """Return meetings for an execution whose participants are all in this process.
+def local_collectives(
+    plan: CollectivePlan, grid: DeviceGrid, *, in_turns: bool
+) -> NativeCollectives:
+    """Return collectives for an execution whose participants are all in this process.
 
-    Meetings without areas are native only if participants run `in_turns`.
+    Collectives without areas are native only if participants run `in_turns`.
     """
-    count = len(plan.meetings)
+    count = len(plan.collectives)
     seats = aligned_empty((grid.size * count * SEAT_BYTES,), np.uint8)
     seats[:] = 0
     areas = aligned_empty((grid.size * plan.byte_size,), np.uint8)
@@ -195,12 +199,12 @@ def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Me
         data = areas.ctypes.data + participant * plan.byte_size + offsets[number]
         return MemberAddresses(seat, data, plan.areas[number])
 
-    made = Meetings(plan, grid, member)
+    made = NativeCollectives(plan, grid, member)
     made.memory = seats, areas
     made.in_turns = in_turns
     return made
 
 
 def meets_natively(records: int, number: int) -> bool:
-    """Return whether native code does a meeting, from the address of the records, or 0."""
+    """Return whether native code does a collective, from the address of the records, or 0."""
     return records != 0 and bool(words_at(records + 8 * RECORD_WORDS * number, 1)[0])

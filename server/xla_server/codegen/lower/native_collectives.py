@@ -32,16 +32,16 @@ from xla_server.passes.framework.editor import Editor
 from xla_server.passes.simplify.map_inliner import applied, is_liftable
 
 MAX_BYTES = 1 << 24
-"""Largest size of the operands of one native meeting, in bytes."""
+"""Largest size of the operands of one native collective, in bytes."""
 
 MAX_AREA_BYTES = 1 << 24
-"""Bytes of copied operands of all native meetings of a program; the host does those beyond."""
+"""Bytes of copied operands of all native collectives of a program; the host does those beyond."""
 
 _OF_COMPLEX = frozenset({Opcode.ADD, Opcode.CONSTANT, Opcode.PARAMETER, Opcode.SUBTRACT})
 """Operations on complex numbers with the same bits in a kernel as on the host."""
 
 
-def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
+def lower_native_collective(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add thunks that meet the others in native code, if that fits, else one for the host."""
     placements, before = _placements(lowering, i), len(lowering.rows)
     host_tree = lower_collective(lowering, i)
@@ -65,13 +65,13 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
             lowering.pop_rows(before)
             return lower_collective(lowering, i)
         results.append(result)
-    kernels = tuple(map(_of_meeting, lowering.pop_rows(before)))
+    kernels = tuple(map(_of_collective, lowering.pop_rows(before)))
     lowering.area_bytes += area
     end = thunks.Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
-    meeting = thunks.MeetThunk(host, i, placements, kernels, end, is_carried)
-    leaving = [thunks.LeaveThunk(meeting)] if meeting.is_referenced else []
-    rows: list[thunks.Row] = [meeting, *kernels, *leaving, end]
+    collective = thunks.CollectiveThunk(host, i, placements, kernels, end, is_carried)
+    leaving = [thunks.LeaveThunk(collective)] if collective.is_referenced else []
+    rows: list[thunks.Row] = [collective, *kernels, *leaving, end]
     for row in rows:
         lowering.add(row)
     return tuple(results) if i.shape.is_tuple else results[0]
@@ -223,7 +223,7 @@ def _own_blocks(builder: _Fusion, dimension: int) -> list[HloInstruction]:
     return [editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box) for array in arrays]
 
 
-def _of_meeting(row: object) -> thunks.KernelThunk:
+def _of_collective(row: object) -> thunks.KernelThunk:
     """The kernel without the operands of members, which have no memory in this run."""
     assert isinstance(row, thunks.KernelThunk)
     reads = tuple(value for value in row.reads if not is_given(value))
@@ -241,5 +241,5 @@ _BUILDERS: Mapping[Opcode, Callable[[_Fusion], HloInstruction]] = {
 }
 """Collective -> the function that builds one result from the operands of members."""
 
-MEETING_OPCODES = frozenset(_BUILDERS)
+NATIVE_COLLECTIVES = frozenset(_BUILDERS)
 """Collectives that may meet in native code."""

@@ -1,6 +1,6 @@
-"""Meetings in native code: arriving at a visit, polling for the others, reading their operands.
+"""Collectives in native code: arriving at a visit, polling for the others, reading their operands.
 
-The layout of records and seats is in runtime/meetings.py, which imports no compiler.
+The layout of records and seats is in runtime/collective_records.py, which imports no compiler.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from numba import types
 from xla_server.buffers.code import BY_POSITION
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.memory import MEMORY
-from xla_server.runtime.meetings import (
+from xla_server.runtime.collective_records import (
     COPIED,
     COPY,
     COUNT,

@@ -9,13 +9,13 @@ import pytest
 
 from tests.corpus.grids import module_of, run_in_turns, run_per_device
 from tests.processors import MACHINES
-from tests.unit.sessions.runs.grids.meeting_programs import EACH, GRID, LOOP, X, reducing
+from tests.unit.sessions.runs.grids.collective_programs import EACH, GRID, LOOP, X, reducing
 from xla_contract.errors import CancelledError, FailedPreconditionError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import assign
-from xla_server.buffers.code import HostThunk, LeaveThunk, MeetThunk
+from xla_server.buffers.code import CollectiveThunk, HostThunk, LeaveThunk
 from xla_server.buffers.listing import row_listing
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.execution.cancellation import Cancellation
@@ -191,8 +191,8 @@ def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(size).astype(np.float32), np.uint32(5)] for _ in range(3)]
     rows = compile_module(module_of(text, GRID)).code.rows
-    meetings = [row.meeting for row in rows if isinstance(row, LeaveThunk)]
-    assert [each.is_made_once for each in meetings] == [is_made_once]
+    collectives = [row.collective for row in rows if isinstance(row, LeaveThunk)]
+    assert [each.is_made_once for each in collectives] == [is_made_once]
     expected = interpreted(text, arguments)
     same_bits(by_threads(text, arguments), expected)
     request.getfixturevalue("only_native")
@@ -227,9 +227,11 @@ ENTRY e { x = f32[4] parameter(0)
         reducing(size=0),
     ],
 )
-def test_what_the_host_reduces_better_has_no_native_meeting(text: str) -> None:
+def test_what_the_host_reduces_better_has_no_native_collective(text: str) -> None:
     rows = compile_module(module_of(text, GRID)).code.rows
-    assert [type(row) for row in rows if isinstance(row, (HostThunk, MeetThunk))] == [HostThunk]
+    assert [type(row) for row in rows if isinstance(row, (HostThunk, CollectiveThunk))] == [
+        HostThunk
+    ]
 
 
 @both
@@ -278,7 +280,7 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
     text = text.replace("f32[4]", f"f32[{size}]")
     code = compile_module(module_of(text, GRID)).code
     places = assign(code, frozenset()).locations
-    (host,) = (row.host for row in code.rows if isinstance(row, MeetThunk))
+    (host,) = (row.host for row in code.rows if isinstance(row, CollectiveThunk))
     assert places[host.reads[0]] == places[host.writes[0]]
     arguments = [[np.resize(x, size), np.uint32(5)] for (x,) in EACH]
     expected = interpreted(text, arguments)
@@ -379,7 +381,7 @@ def test_another_number_of_trips_names_who_is_missing(run: Any) -> None:
     run(LOOP, [[X, np.uint32(2)]] * 3)
 
 
-def test_meetings_of_two_branches_are_no_meeting() -> None:
+def test_collectives_of_two_branches_are_no_collective() -> None:
     text = """HloModule branches
 fold { a = f32[] parameter(0)
   b = f32[] parameter(1)
