@@ -59,7 +59,7 @@ ALLOWED = {
         codegen/lower/fourier/fft_plan.py: radices
         codegen/routines/fourier/fourier_passes.py: _composite _of_eight _of_four butterfly
         ir/affine.py: _joined _sum
-        passes/canonicalize/transposed_operands.py: before_transpose
+        passes/canonicalize/transposes/transposed_operands.py: before_transpose
         xla_contract/wire/literals/linear_stream.py: _gather
     """,
     SHAPE: """
@@ -108,7 +108,7 @@ ALLOWED = {
         codegen/trace/elementwise.py: converted
         ops/elementwise/convert.py: _converted
         ops/indexing/topk.py: ordering_keys
-        passes/canonicalize/dot_canonicaliser.py: _canonical _widened
+        passes/canonicalize/dots/dot_canonicaliser.py: _canonical _widened
         passes/framework/fixpoint.py: run_once.run
         passes/framework/selection.py: _names selected.chosen
         xla_client/lib/special.py: erf_inv

@@ -117,8 +117,8 @@ LIMITS = {
     "passes/simplify/map_inliner.py": {"LONGEST"},
     "passes/simplify/rules/slices.py": {"MAX_PARTS"},
     "passes/dynamic_sizes/size_specialisation.py": {"MAX_INSTRUCTIONS", "MAX_REPETITIONS"},
-    "passes/canonicalize/transposed_operands.py": {"_MAX_CHAIN"},
-    "passes/canonicalize/transpose_mover.py": {"_MAX_STEPS"},
+    "passes/canonicalize/transposes/transposed_operands.py": {"_MAX_CHAIN"},
+    "passes/canonicalize/transposes/transpose_mover.py": {"_MAX_STEPS"},
 }
 """Bounds on memory, and on the time and size of a compilation."""
 

@@ -12,7 +12,9 @@ from tests.unit.codegen.compiled import on_cpu, pairs
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.opcode import Opcode
-from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
+from xla_server.passes.canonicalize.convolutions.convolution_canonicaliser import (
+    ConvolutionCanonicaliser,
+)
 from xla_server.passes.expand.scatter_simplifier import SingleScatter
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 

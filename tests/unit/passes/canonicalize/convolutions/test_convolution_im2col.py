@@ -15,7 +15,7 @@ from tests.unit.codegen.compiled import imported, interpreted
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.canonicalize.convolution_im2col import ConvolutionIm2col
+from xla_server.passes.canonicalize.convolutions.convolution_im2col import ConvolutionIm2col
 from xla_server.passes.framework.fixpoint import run_once
 from xla_server.target.capability import Capability
 from xla_server.target.gpu_capability import GpuCapability

@@ -9,8 +9,8 @@ from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Wi
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.channels_last import renumbered
-from xla_server.passes.canonicalize.dot_types import is_in_order
+from xla_server.passes.canonicalize.convolutions.channels_last import renumbered
+from xla_server.passes.canonicalize.dots.dot_types import is_in_order
 from xla_server.passes.framework.editor import Editor, inverse_permutation
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability

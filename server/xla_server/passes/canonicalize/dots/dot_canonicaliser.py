@@ -10,13 +10,13 @@ from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.dot_types import (
+from xla_server.passes.canonicalize.dots.dot_types import (
     has_packing_kernel,
     is_in_order,
     is_matrix_product,
     is_stored_as_matrices,
 )
-from xla_server.passes.canonicalize.thin_dots import thin_dot
+from xla_server.passes.canonicalize.dots.thin_dots import thin_dot
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability

@@ -5,7 +5,7 @@ import pytest
 from tests.processors import MACHINES, TARGET
 from tests.unit.passes.passing import stated
 from xla_contract.types.opcode import Opcode
-from xla_server.passes.canonicalize.thin_dots import ThinDot, thin_dot
+from xla_server.passes.canonicalize.dots.thin_dots import ThinDot, thin_dot
 from xla_server.target.pass_tuning import ThinDots
 from xla_server.target.target import Target
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.passes.passing import opcodes, passed, rewritten, stated
-from xla_server.passes.canonicalize.transpose_mover import TransposeMover
+from xla_server.passes.canonicalize.transposes.transpose_mover import TransposeMover
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.simplify.cse import CommonSubexpressions
 from xla_server.passes.simplify.dead_code import DeadCode

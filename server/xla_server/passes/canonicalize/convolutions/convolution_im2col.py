@@ -10,7 +10,7 @@ from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers, PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.library_convolution import library_convolution
+from xla_server.passes.canonicalize.convolutions.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 

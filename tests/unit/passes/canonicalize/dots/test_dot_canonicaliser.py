@@ -10,7 +10,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.contraction.dot import is_canonical
-from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
+from xla_server.passes.canonicalize.dots.dot_canonicaliser import DotCanonicaliser
 from xla_server.target.target import Target
 
 FORMS = {

@@ -11,7 +11,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.canonicalize.transpose_folding import TransposeFolding
+from xla_server.passes.canonicalize.transposes.transpose_folding import TransposeFolding
 
 _MATRICES = "f32[4,6] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 _TRANSPOSED = "a = f32[4,5] transpose(x0), dimensions={1,0}"

@@ -6,13 +6,13 @@ from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.canonicalize.channels_last import is_worth_it, renumbered
-from xla_server.passes.canonicalize.dot_types import (
+from xla_server.passes.canonicalize.convolutions.channels_last import is_worth_it, renumbered
+from xla_server.passes.canonicalize.dots.dot_types import (
     has_packing_kernel,
     is_in_order,
     is_stored_as_matrices,
 )
-from xla_server.passes.canonicalize.transposed_operands import (
+from xla_server.passes.canonicalize.transposes.transposed_operands import (
     Readers,
     are_reductions,
     before_transpose,

@@ -6,7 +6,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import opcodes, passed, rewritten, stated
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.canonicalize.channels_last import ChannelsLast
+from xla_server.passes.canonicalize.convolutions.channels_last import ChannelsLast
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.simplify.dead_code import DeadCode
 

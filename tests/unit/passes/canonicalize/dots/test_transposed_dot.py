@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.passes.passing import opcodes, passed, rewritten, stated
-from xla_server.passes.canonicalize.transposed_dot import TransposedDot
+from xla_server.passes.canonicalize.dots.transposed_dot import TransposedDot
 
 _DOT = "d = f32[4,6] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 _BATCH = (

@@ -6,7 +6,10 @@ import pytest
 
 from tests.unit.passes.passing import imported, opcodes, passed, rewritten
 from xla_contract.types.opcode import Opcode
-from xla_server.passes.canonicalize.library_convolution import LibraryConvolution, form_of
+from xla_server.passes.canonicalize.convolutions.library_convolution import (
+    LibraryConvolution,
+    form_of,
+)
 from xla_server.target.convolution import Direction
 from xla_server.target.gpu_capability import GpuCapability
 from xla_server.target.machine import Machine
