@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.cost_analysis import Cost
+from xla_server.ir.analysis.participants import Placement
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import Placement
 from xla_server.target.loop_tuning import Chunks
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.devices.replica_groups import braced
+from xla_server.ir.analysis.participants import Placement
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import Placement
 from xla_server.ops.evaluation import Communicator, GroupCollective, Value
 
 KEPT_BYTES = 1 << 26

@@ -15,8 +15,8 @@ from tests.fuzz.answers.alone import is_inexact
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.splat import splat
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.splat import splat
 
 if TYPE_CHECKING:
     from tests.fuzz.answers.judge import Judgement

@@ -18,7 +18,7 @@ from xla_server.distributed.transport.parcels import Stamp
 from xla_server.distributed.transport.polling import POLLS, BackOff
 from xla_server.distributed.transport.shared_regions import RegionPart, SharedRegions, SharedSeats
 from xla_server.execution.collectives_protocol import CollectivePlan, NativeCollective
-from xla_server.ir.participants import Placement
+from xla_server.ir.analysis.participants import Placement
 from xla_server.ir.text.parser import parse_module
 from xla_server.ops.evaluation import Array, Crossing, GroupCollective, Reduction, Route
 from xla_server.runtime.collective_records import meets_natively, words_at

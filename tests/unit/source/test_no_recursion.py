@@ -58,7 +58,7 @@ ALLOWED = {
             LineTransforms._swap LineTransforms.transform
         codegen/lower/fourier/fft_plan.py: radices
         codegen/routines/fourier/fourier_passes.py: _composite _of_eight _of_four butterfly
-        ir/affine.py: _joined _sum
+        ir/analysis/affine.py: _joined _sum
         passes/canonicalize/transposes/transposed_operands.py: before_transpose
         xla_contract/wire/literals/linear_stream.py: _gather
     """,

@@ -24,8 +24,8 @@ from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import lower_collective
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.execution.collectives_protocol import MAX_COPIED_BYTES, MAX_MEMBERS
+from xla_server.ir.analysis.participants import Placement, placements_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.participants import Placement, placements_of
 from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS, ROWS
 from xla_server.ops.numerics.scalar_function import plain_opcode
 from xla_server.passes.framework.editor import Editor

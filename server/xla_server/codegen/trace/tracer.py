@@ -18,7 +18,7 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.evaluator.evaluation_cost import COUNTED
-from xla_server.ir.affine import Affine, Computed, linear, variable
+from xla_server.ir.analysis.affine import Affine, Computed, linear, variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 

@@ -16,8 +16,8 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.devices.replica_groups import Groups
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.participants import check_participants_exist, groups_of
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import check_participants_exist, groups_of
 from xla_server.ops.evaluation import (
     Array,
     Crossing,

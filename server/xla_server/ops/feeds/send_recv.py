@@ -14,8 +14,8 @@ import numpy as np
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.devices.device_grid import Pairs
+from xla_server.ir.analysis.participants import transfer_pairs, transfers_of
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import transfer_pairs, transfers_of
 from xla_server.ops.evaluation import TOKEN, Frame, GroupCollective, Value, zeros
 
 

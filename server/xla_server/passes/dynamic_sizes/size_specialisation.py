@@ -20,9 +20,9 @@ from xla_server.evaluator.dynamic_shapes import (
     is_full,
 )
 from xla_server.evaluator.plan import in_order
+from xla_server.ir.analysis.side_effects import SIDE_EFFECTS, instructions_inside, is_effectful
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import SIDE_EFFECTS, instructions_inside, is_effectful
 from xla_server.ir.traversal import callees_first
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes

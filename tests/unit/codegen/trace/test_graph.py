@@ -16,7 +16,7 @@ from xla_server.codegen.trace.graph import (
     roots_of,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.ir.affine import Computed, Variable, variable
+from xla_server.ir.analysis.affine import Computed, Variable, variable
 
 F32 = KERNEL_TYPE[ElementType.F32]
 ROW, COLUMN = Variable(4, "i"), Variable(6, "k")

@@ -10,7 +10,7 @@ from xla_server.codegen.trace import tracer as tracing
 from xla_server.codegen.trace.graph import Apply, Immediate, Load
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import NEVER, TooManyCopiesError, Tracer, integer
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 

@@ -18,7 +18,7 @@ from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.target.gpu import ACCESS_BYTES, BYTES_IN_FLIGHT, FULL_THREADS, MAX_RUN
 
 

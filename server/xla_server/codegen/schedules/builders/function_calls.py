@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.functions.called_functions import called
 from xla_server.codegen.trace.graph import Apply, Node, ReductionResult
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.target.loop_tuning import LoopNests
 
 

@@ -1,1 +1,1 @@
-"""Transposes that are folded into their readers, or moved to where they cancel."""
+"""Transposes that their readers absorb, or that move to where they cancel."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.affine import Affine, linear, multi_index
+from xla_server.ir.analysis.affine import Affine, linear, multi_index
 from xla_server.ir.module import HloInstruction
 
 MAPPED = frozenset(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.unit.codegen.compiled import interpreted
 from tests.unit.ir.indices import SIZES, at, chains, listed
 from tests.unit.passes.passing import stated
-from xla_server.ir.affine import Affine, Variable, variable
-from xla_server.ir.index_maps import MAPPED, operand_index
+from xla_server.ir.analysis.affine import Affine, Variable, variable
+from xla_server.ir.analysis.index_maps import MAPPED, operand_index
 
 OPERATIONS = (
     "s32[2,3,5,4] broadcast(x0), dimensions={1,3}",

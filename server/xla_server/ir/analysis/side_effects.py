@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.participants import COLLECTIVES
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ir.participants import COLLECTIVES
 
 SIDE_EFFECTS = frozenset(
     {

@@ -9,8 +9,8 @@ from tests.corpus.grids import BACKENDS, module_of
 from tests.corpus.hlo_programs import program
 from xla_contract.errors import ShapeError
 from xla_contract.types.devices.device_grid import DeviceGrid
+from xla_server.ir.analysis.participants import groups_of
 from xla_server.ir.fingerprint import fingerprint
-from xla_server.ir.participants import groups_of
 from xla_server.ir.verification.verifier import verify
 
 GRID = DeviceGrid(2, 2)

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.ir.indices import at
-from xla_server.ir.affine import ZERO, Affine, Modulus, Variable, linear, multi_index, variable
+from xla_server.ir.analysis.affine import (
+    ZERO,
+    Affine,
+    Modulus,
+    Variable,
+    linear,
+    multi_index,
+    variable,
+)
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
