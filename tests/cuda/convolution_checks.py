@@ -19,7 +19,7 @@ from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.cuda.backend import Cuda
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import is_installed
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
-from xla_server.target.convolution import Convolution, Direction
+from xla_server.target.gpu.convolution import Convolution, Direction
 
 SQUARE = Convolution(
     *(Direction.FORWARD, E.F32, 4, 16, 24, 1, (12, 9), (3, 3), (10, 7)),

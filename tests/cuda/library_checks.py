@@ -36,7 +36,7 @@ from xla_server.codegen.gpu.plans.solver_plans import (
     SingularPlan,
     SolverPlan,
 )
-from xla_server.target.epilogue import Activation, Epilogue
+from xla_server.target.gpu.epilogue import Activation, Epilogue
 
 SOLVED = (E.F32, E.F64, E.C64, E.C128)
 

@@ -32,7 +32,7 @@ from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     library,
 )
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
-from xla_server.target.convolution import Direction
+from xla_server.target.gpu.convolution import Direction
 
 _DRIVER = "libcuda.so.1"
 

@@ -24,8 +24,8 @@ from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan
 from xla_server.ir.module import HloModule
-from xla_server.target.convolution import Convolution, Direction
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.convolution import Convolution, Direction
+from xla_server.target.gpu.gpu_capability import GpuCapability
 from xla_server.target.target import Target
 
 BY_LIBRARY = GpuCapability(has_convolutions=True, min_products=0)

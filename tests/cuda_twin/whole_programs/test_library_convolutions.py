@@ -11,7 +11,7 @@ from tests.cuda_twin.device.platform import shared_platform, twin_platform
 from tests.cuda_twin.programs import TARGET
 from xla_server.backends.cuda.program import CudaProgram
 from xla_server.backends.cuda.refusals import MAX_REFUSED_PLANS, RefusedPlans
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.gpu_capability import GpuCapability
 
 LAYER = (4, 16, 32, 12), 3, 1
 """Large enough for a library."""

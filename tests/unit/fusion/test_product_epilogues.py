@@ -15,7 +15,7 @@ from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan
 from xla_server.fusion.product_epilogues import ProductEpilogues
 from xla_server.ir.module import HloModule
-from xla_server.target.epilogue import Activation, Epilogue
+from xla_server.target.gpu.epilogue import Activation, Epilogue
 
 DOT = "d = f32[8,6] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 FACTORS = ["f32[8,5]", "f32[5,6]"]

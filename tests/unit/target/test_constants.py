@@ -16,14 +16,8 @@ from types import ModuleType
 import pytest
 
 import xla_server
-from xla_server.target import (
-    fusion_tuning,
-    gpu_tuning,
-    kernel_tuning,
-    loop_tuning,
-    pass_tuning,
-    tuning,
-)
+from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tuning, tuning
+from xla_server.target.gpu import gpu_tuning
 
 ROOT = Path(xla_server.__file__).parent
 PACKAGES = (

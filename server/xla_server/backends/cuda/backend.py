@@ -39,7 +39,7 @@ from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower
 from xla_server.runtime.threads import KernelThreads
-from xla_server.target.gpu import LIBRARY_CONVOLUTIONS
+from xla_server.target.gpu.device_description import LIBRARY_CONVOLUTIONS
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -53,8 +53,8 @@ class Cuda(CompiledBackend):
     default LLVM's. Compiled kernels are cached in `compilation_cache_dir`, if that is not empty.
     Steps of the host run on `threads` threads, by default as many as it has cores. An execution
     must fit into `memory_fraction` of a device's memory. With `library_convolutions` cuDNN computes
-    the convolutions for which it has engines; by default if it is installed and target/gpu.py
-    enables it.
+    the convolutions for which it has engines; by default if it is installed and
+    `target/gpu/device_description.py` enables it.
     """
 
     platform = "cuda"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.convolution import Convolution
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.convolution import Convolution
+from xla_server.target.gpu.gpu_capability import GpuCapability
 from xla_server.target.target import Target
 
 MAX_REFUSED_PLANS = 64

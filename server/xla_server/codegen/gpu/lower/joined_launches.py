@@ -16,7 +16,12 @@ from xla_server.codegen.gpu.joined import joined_grid
 from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import fitting_bits
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.target.gpu import JOINED_ARGUMENTS, JOINED_BYTES, JOINED_ROWS, JOINED_THREADS
+from xla_server.target.gpu.device_description import (
+    JOINED_ARGUMENTS,
+    JOINED_BYTES,
+    JOINED_ROWS,
+    JOINED_THREADS,
+)
 
 
 def with_joined_launches(code: Code) -> Code:

@@ -14,7 +14,7 @@ from xla_server.passes.canonicalize.dots.dot_types import is_in_order
 from xla_server.passes.framework.editor import Editor, inverse_permutation
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability
-from xla_server.target.convolution import Convolution, Direction
+from xla_server.target.gpu.convolution import Convolution, Direction
 
 
 class LibraryConvolution(TargetRewritePass):

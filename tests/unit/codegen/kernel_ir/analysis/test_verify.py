@@ -61,7 +61,7 @@ from xla_server.codegen.kernel_ir.statements import (
     While,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.target.gpu import STATIC_SHARED_BYTES
+from xla_server.target.gpu.device_description import STATIC_SHARED_BYTES
 
 F32, I64, B1 = Type.F32, Type.I64, Type.B1
 V, AXIS, ONE = Value("v", F32), Value("i", I64), Const(I64, (1,))

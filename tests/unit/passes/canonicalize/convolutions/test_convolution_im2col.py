@@ -18,7 +18,7 @@ from xla_server.ir.module import HloModule
 from xla_server.passes.canonicalize.convolutions.convolution_im2col import ConvolutionIm2col
 from xla_server.passes.framework.fixpoint import run_once
 from xla_server.target.capability import Capability
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.gpu_capability import GpuCapability
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

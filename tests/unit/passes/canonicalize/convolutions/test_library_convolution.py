@@ -10,8 +10,8 @@ from xla_server.passes.canonicalize.convolutions.library_convolution import (
     LibraryConvolution,
     form_of,
 )
-from xla_server.target.convolution import Direction
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.convolution import Direction
+from xla_server.target.gpu.gpu_capability import GpuCapability
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

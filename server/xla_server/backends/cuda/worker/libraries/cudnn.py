@@ -28,7 +28,7 @@ from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
 from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, WORKSPACE_ALIGNMENT
-from xla_server.target.convolution import Direction
+from xla_server.target.gpu.convolution import Direction
 
 DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(
     {ElementType.F32: 0, ElementType.F64: 1, ElementType.F16: 2, ElementType.BF16: 9}

@@ -8,8 +8,8 @@ import pytest
 from tests.cuda.convolution_checks import SQUARE, convolution_plans
 from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
-from xla_server.target.convolution import Direction
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.convolution import Direction
+from xla_server.target.gpu.gpu_capability import GpuCapability
 
 BY_LIBRARY = GpuCapability(has_convolutions=True, min_products=1)
 
