@@ -112,7 +112,7 @@ ALLOWED = {
         passes/framework/fixpoint.py: run_once.run
         passes/framework/selection.py: _names selected.chosen
         xla_client/lib/special.py: erf_inv
-        xla_client/programs/checked.py: _converter_of
+        xla_client/programs/arguments/checked.py: _converter_of
         xla_client/runs/execution.py: LaunchedExecution._settle LaunchedExecution._wait
             LaunchedExecution._watch LaunchedExecution.cancel
         xla_client/runs/run_template.py: RunTemplate.request

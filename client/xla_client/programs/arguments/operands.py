@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xla_client.coercion.numbers import refusal
+from xla_client.programs.arguments.scalars import SCALAR_TYPES, Scalar
 from xla_client.programs.computation import Computation
 from xla_client.programs.operators import Operators
-from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 
 ComputationLike: TypeAlias = Computation | Callable[..., Any]
 """A Computation, or a function of Ops that is called to write one."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xla_client.programs.scalars import scalar_array
+from xla_client.programs.arguments.scalars import scalar_array
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 

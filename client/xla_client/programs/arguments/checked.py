@@ -16,10 +16,15 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args, get_origin
 from xla_client.coercion import numbers, records
 from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
 from xla_client.coercion.signatures import require_bound
-from xla_client.programs import operands
+from xla_client.programs.arguments import operands
+from xla_client.programs.arguments.scalars import Scalar
+from xla_client.programs.arguments.windows import (
+    Padding,
+    PaddingLike,
+    padding_name,
+    padding_name_or_pairs,
+)
 from xla_client.programs.computation import Computation
-from xla_client.programs.scalars import Scalar
-from xla_client.programs.windows import Padding, PaddingLike, padding_name, padding_name_or_pairs
 from xla_contract.errors import XlaError
 from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
 from xla_contract.ops.linear_algebra.fft import FftType

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xla_client.programs.windows import make_window, pairs_of
+from xla_client.programs.arguments.windows import make_window, pairs_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.dimension_numbers import Window, WindowDimension
 
