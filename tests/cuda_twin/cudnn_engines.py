@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.command_line import command_line
-from tests.cuda.convolution_checks import LAYERS, SQUARE, convolution_plans
+from tests.cuda.checks.convolution_checks import LAYERS, SQUARE, convolution_plans
 from xla_server.backends.cuda.worker.libraries import LibraryError, cudnn
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     AttributeName,

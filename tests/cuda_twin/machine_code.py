@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.cuda.fault_checks import ENDLESS_KERNEL
+from tests.cuda.checks.fault_checks import ENDLESS_KERNEL
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernels_of
 from tests.cuda_twin.schedules.test_rows import module_of, numbers

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cuda import device_check
-from tests.cuda.outcomes import Status, assert_bits, assert_near, outcomes
+from tests.cuda.checks.outcomes import Status, assert_bits, assert_near, outcomes
 
 
 def test_a_group_is_checked_and_its_failures_are_written(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpus.jax.programs import lower
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.device.twin import DEVICE
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import imported, interpreted

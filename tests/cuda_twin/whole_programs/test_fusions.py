@@ -17,7 +17,7 @@ from tests.conformance.sweep.draws.bounds import FLUSHED
 from tests.conformance.sweep.draws.depth import FULL
 from tests.cuda_twin.device.twin import Twin
 from tests.cuda_twin.programs import kernel_of, shapes_of
-from tests.fuzz.answers.alone import alone
+from tests.fuzz.answers.shrinking.alone import alone
 from tests.kernels.corpora import CORPORA
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import on_cpu

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from tests.cuda import convolution_checks
-from tests.cuda.convolution_checks import ORDERS
-from tests.cuda.outcomes import Status
+from tests.cuda.checks import convolution_checks
+from tests.cuda.checks.convolution_checks import ORDERS
+from tests.cuda.checks.outcomes import Status
 from tests.cuda_twin.device.platform import shared_platform, twin_platform
 from tests.cuda_twin.programs import TARGET
 from xla_server.backends.cuda.program import CudaProgram

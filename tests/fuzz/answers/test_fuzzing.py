@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz.answers.checking import Reference
 from tests.fuzz.answers.fuzzing import Counts, fuzz
-from tests.fuzz.answers.shrinking import shrunk
+from tests.fuzz.answers.shrinking.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
 from tests.fuzz.answers.steps import fused
 from tests.fuzz.answers.steps.catalogue import PROBED_TYPES, STEPS, UNMIXED, UNPROBED, case

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cuda.convolution_checks import SQUARE, convolution_plans
+from tests.cuda.checks.convolution_checks import SQUARE, convolution_plans
 from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.target.gpu.convolution import Direction

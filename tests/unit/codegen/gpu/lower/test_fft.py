@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax.programs import lower
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.lowered import grids, lowered, through_host
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import built, imported, interpreted

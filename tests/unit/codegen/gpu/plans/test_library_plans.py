@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cuda.library_checks import plans, product
+from tests.cuda.checks.library_checks import plans, product
 from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.gpu.plans.library_plans import (
     MAX_BATCH,

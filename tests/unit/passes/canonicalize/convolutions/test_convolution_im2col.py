@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax.programs import lower
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.unit.codegen.compiled import imported, interpreted
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

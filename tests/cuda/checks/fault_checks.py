@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda.checks import Sides
-from tests.cuda.outcomes import Check, error_of
+from tests.cuda.checks.outcomes import Check, error_of
+from tests.cuda.checks.platform_checks import Sides
 from tests.executing import execute
 from xla_contract.errors import CancelledError, ResourceExhaustedError, UnavailableError
 from xla_contract.types.literal import Literal

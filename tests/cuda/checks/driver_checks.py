@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda.outcomes import Check, error_of
+from tests.cuda.checks.outcomes import Check, error_of
 from tests.cuda_twin.device.test_twin import AT, moving
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.toolchain import Toolchain

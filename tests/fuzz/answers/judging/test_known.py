@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import parse_hlo
-from tests.fuzz.answers.judge import Judgement, judge
-from tests.fuzz.answers.known import KNOWN
+from tests.fuzz.answers.judging.judge import Judgement, judge
+from tests.fuzz.answers.judging.known import KNOWN
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda.library_checks import ROUNDED, plan_check
-from tests.cuda.outcomes import Outcome, Status, outcomes
+from tests.cuda.checks.library_checks import ROUNDED, plan_check
+from tests.cuda.checks.outcomes import Outcome, Status, outcomes
 from tests.executing import execute
 from tests.platforms import compiled_platform, driver_of
 from tests.unit.codegen.compiled import imported

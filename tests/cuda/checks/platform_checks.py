@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda import programs
-from tests.cuda.outcomes import Check, assert_bits, assert_near
+from tests.cuda.checks.outcomes import Check, assert_bits, assert_near
 from tests.cuda_twin.lowered import compiled
 from tests.cuda_twin.rows import plans
 from tests.platforms import compiled_platform

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda.checks import Sides
-from tests.cuda.outcomes import Check, assert_near
+from tests.cuda.checks.outcomes import Check, assert_near
+from tests.cuda.checks.platform_checks import Sides
 from tests.executing import execute
 from tests.unit.codegen.compiled import interpreted
 from xla_contract.types.literal import Literal

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.conformance.sweep.draws.bounds_reductions import info, wide
-from tests.fuzz.answers.alone import is_inexact
+from tests.fuzz.answers.shrinking.alone import is_inexact
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.types.opcode import Opcode
@@ -19,7 +19,7 @@ from xla_server.ir.analysis.splat import splat
 from xla_server.ir.module import HloInstruction
 
 if TYPE_CHECKING:
-    from tests.fuzz.answers.judge import Judgement
+    from tests.fuzz.answers.judging.judge import Judgement
 
 
 @dataclasses.dataclass(frozen=True)

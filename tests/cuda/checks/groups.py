@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from tests.cuda.checks import GROUPS, Sides
+from tests.cuda.checks.convolution_checks import convolution_outcomes
+from tests.cuda.checks.driver_checks import driver_checks
+from tests.cuda.checks.fault_checks import cancel_checks, fault_checks
+from tests.cuda.checks.graph_checks import graph_checks
+from tests.cuda.checks.library_checks import plan_checks
+from tests.cuda.checks.outcomes import Outcome, outcomes
+from tests.cuda.checks.platform_checks import GROUPS, Sides
 from tests.cuda.conformance import become_conformance
-from tests.cuda.convolution_checks import convolution_outcomes
-from tests.cuda.driver_checks import driver_checks
 from tests.cuda.facts import facts
-from tests.cuda.fault_checks import cancel_checks, fault_checks
-from tests.cuda.graph_checks import graph_checks
-from tests.cuda.library_checks import plan_checks
-from tests.cuda.outcomes import Outcome, outcomes
 from tests.platforms import driver_of
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import parse_hlo
-from tests.fuzz.answers import known
 from tests.fuzz.answers.checking import Reference
-from tests.fuzz.answers.judge import judge
-from tests.fuzz.answers.known import KNOWN
+from tests.fuzz.answers.judging import known
+from tests.fuzz.answers.judging.judge import judge
+from tests.fuzz.answers.judging.known import KNOWN
+from tests.fuzz.answers.judging.test_known import C64, F32
 from tests.fuzz.answers.sides import Side
 from tests.fuzz.answers.steps.graph import with_all_results
-from tests.fuzz.answers.test_known import C64, F32
 from xla_contract.stubs import hlo_pb2
 
 INF = np.inf

@@ -15,8 +15,8 @@ from tests.conformance.sweep.draws.bounds_reductions import (
     info,
     magnitudes,
 )
-from tests.fuzz.answers import known
-from tests.fuzz.answers.alone import is_inexact, leaves, scale_of
+from tests.fuzz.answers.judging import known
+from tests.fuzz.answers.shrinking.alone import is_inexact, leaves, scale_of
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

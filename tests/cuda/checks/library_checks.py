@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda.outcomes import Check, assert_near
+from tests.cuda.checks.outcomes import Check, assert_near
 from tests.cuda_twin.device.driver import TwinDriver
 from tests.cuda_twin.libraries.by_numpy import WRITTEN
 from xla_contract.types.element_type import ElementType as E

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.answers.alone import alone, leaves
 from tests.fuzz.answers.checking import Difference, Reference
-from tests.fuzz.answers.pruning import ancestors, pruned
+from tests.fuzz.answers.shrinking.alone import alone, leaves
+from tests.fuzz.answers.shrinking.pruning import ancestors, pruned
 from tests.fuzz.answers.sides import Side, SideError
 from tests.fuzz.answers.steps.graph import Case, entry_of
 from xla_contract.types.opcode import Opcode
