@@ -8,7 +8,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.backends.platform import Device
 from xla_server.buffers.assignment import Location, MemoryUse
-from xla_server.buffers.code import Code, Row
+from xla_server.buffers.code import Code, Thunk
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import CollectivePlan
@@ -46,8 +46,8 @@ class LoadedProgram(Protocol):
         """The code that was loaded."""
 
     @property
-    def rows(self) -> Sequence[Row]:
-        """The thunks that are executed, in the order in which `RowTimes` numbers their rows."""
+    def thunks(self) -> Sequence[Thunk]:
+        """The thunks that are executed, in the order in which `ThunkTimes` numbers them."""
 
     @property
     def memory(self) -> MemoryUse:

@@ -1,7 +1,7 @@
 """The code of a program before buffer assignment: thunks over values, in one sequence.
 
-A thunk of the sequence is also called a row. While loops and conditionals are jumps between rows,
-so that liveness is one analysis over one sequence and the executor needs no stack.
+While loops and conditionals are jumps between thunks, so that liveness is one analysis over one
+sequence and the executor needs no stack.
 """
 
 import dataclasses
@@ -221,7 +221,7 @@ class Jump:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """Jump to a label if the predicate is false, else continue with the next row."""
+    """Jump to a label if the predicate is false, else continue with the next thunk."""
 
     kind: ClassVar[str] = "branch"
     predicate: Value
@@ -237,7 +237,7 @@ class Switch:
     labels: tuple[Label, ...]
 
 
-Row: TypeAlias = (
+Thunk: TypeAlias = (
     KernelThunk
     | CopyThunk
     | HostThunk
@@ -253,53 +253,53 @@ Row: TypeAlias = (
 
 @dataclasses.dataclass(slots=True)
 class Code:
-    """A program: its rows, parameters, constants and results.
+    """A program: its thunks, parameters, constants and results.
 
-    `origins` maps a row to the instruction that it was made for, if there is one. `costs` has the
-    operations of an instruction's rows, recomputation included, if the lowering has counted them.
-    `chunks` are the tuned sizes of the chunks that launches are divided into. `joined` maps a row
+    `origins` maps a thunk to the instruction that it was made for, if there is one. `costs` has the
+    operations of an instruction's thunks, recomputation included, if the lowering has counted them.
+    `chunks` are the tuned sizes of the chunks that launches are divided into. `joined` maps a thunk
     of several kernels to the thunks that were joined; each of them has its origin. `numbers` are
     the opcodes (replica-id, partition-id) of the last parameters, which the executor passes.
     """
 
-    rows: list[Row]
+    thunks: list[Thunk]
     parameters: list[Value]
     constants: dict[Value, Any]
     results: list[Value]
-    origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
+    origins: dict[Thunk, HloInstruction] = dataclasses.field(default_factory=dict)
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
     chunks: Chunks = Chunks()  # noqa: RUF009
-    joined: dict[Row, tuple[KernelThunk, ...]] = dataclasses.field(default_factory=dict)
+    joined: dict[Thunk, tuple[KernelThunk, ...]] = dataclasses.field(default_factory=dict)
     numbers: tuple[Opcode, ...] = ()
 
-    def instructions(self, row: Row) -> list[HloInstruction]:
-        """Return the instructions that a row was made for."""
-        parts = self.joined.get(row, (row,))
+    def instructions(self, thunk: Thunk) -> list[HloInstruction]:
+        """Return the instructions that a thunk was made for."""
+        parts = self.joined.get(thunk, (thunk,))
         return [self.origins[part] for part in parts if part in self.origins]
 
 
-def reads(row: Row) -> tuple[Value, ...]:
-    """Return the values that a row reads."""
-    if isinstance(row, KernelThunk):
-        return (*row.reads, *row.updates)
-    if isinstance(row, HostThunk):
-        return row.reads
-    if isinstance(row, CollectiveThunk):
-        return row.host.reads
-    if isinstance(row, LeaveThunk):
-        host = row.collective.host
-        return (*host.reads, *(host.writes if row.collective.is_made_once else ()))
-    if isinstance(row, CopyThunk):
-        return (row.source,)
-    if isinstance(row, Branch):
-        return (row.predicate,)
-    return (row.index,) if isinstance(row, Switch) else ()
+def reads(thunk: Thunk) -> tuple[Value, ...]:
+    """Return the values that a thunk reads."""
+    if isinstance(thunk, KernelThunk):
+        return (*thunk.reads, *thunk.updates)
+    if isinstance(thunk, HostThunk):
+        return thunk.reads
+    if isinstance(thunk, CollectiveThunk):
+        return thunk.host.reads
+    if isinstance(thunk, LeaveThunk):
+        host = thunk.collective.host
+        return (*host.reads, *(host.writes if thunk.collective.is_made_once else ()))
+    if isinstance(thunk, CopyThunk):
+        return (thunk.source,)
+    if isinstance(thunk, Branch):
+        return (thunk.predicate,)
+    return (thunk.index,) if isinstance(thunk, Switch) else ()
 
 
-def writes(row: Row) -> tuple[Value, ...]:
-    """Return the values that a row writes."""
-    if isinstance(row, (KernelThunk, HostThunk)):
-        return row.writes
-    if isinstance(row, CollectiveThunk):
-        return row.host.writes
-    return (row.target,) if isinstance(row, CopyThunk) else ()
+def writes(thunk: Thunk) -> tuple[Value, ...]:
+    """Return the values that a thunk writes."""
+    if isinstance(thunk, (KernelThunk, HostThunk)):
+        return thunk.writes
+    if isinstance(thunk, CollectiveThunk):
+        return thunk.host.writes
+    return (thunk.target,) if isinstance(thunk, CopyThunk) else ()

@@ -9,6 +9,6 @@ over helper threads, in chunks; helpers join the loop that has the fewest helper
 split the same way. `blocks.py` is the bounded pool of memory for arenas and results; runs are
 pooled as well. The walk polls the cancellation flag at each kernel, chunk and jump.
 
-Kernels run with subnormal numbers as zeros (`rounding.py`), and BLAS on one thread. `row_times.py`
-measures each thunk for profiles.
+Kernels run with subnormal numbers as zeros (`rounding.py`), and BLAS on one thread.
+`thunk_times.py` measures each thunk for profiles.
 """

@@ -24,8 +24,8 @@ from xla_server.runtime.native_collectives import (
     wait_between_polls,
 )
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
-from xla_server.runtime.row_times import mark
 from xla_server.runtime.threads import run_loop
+from xla_server.runtime.thunk_times import mark
 
 ROW_WORDS = 6
 """Words of a row: the operation, then up to five operands."""

@@ -36,7 +36,7 @@ Array = Any
 _Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
 """For each value the index of its address in a run's words, and the function to its array."""
 
-_HostRow: TypeAlias = tuple[HostThunk, int, _Views, _Views]
+_HostThunk: TypeAlias = tuple[HostThunk, int, _Views, _Views]
 """A thunk of the host, the row to resume at, and the values that the thunk reads and writes."""
 
 MAX_IDLE_RUNS = 16
@@ -82,14 +82,14 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = Encoded(code, assignment, kernels)
-        self.rows = self._encoded.walked
-        """The thunks that are walked, in the order in which `RowTimes` numbers their rows."""
+        self.thunks = self._encoded.walked
+        """The thunks that are walked, in the order in which `ThunkTimes` numbers them."""
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
         collectives = self._encoded.collectives
         numbers = {row: n for n, row in enumerate(collectives)}
         self._collectives = {
             n: numbers[row.collective if isinstance(row, LeaveThunk) else row]
-            for n, row in enumerate(self.rows)
+            for n, row in enumerate(self.thunks)
             if isinstance(row, LeaveThunk | CollectiveThunk)
         }
         """The number of the collective of each row that is a `CollectiveThunk` or `LeaveThunk`."""
@@ -274,7 +274,7 @@ class Program:
             words[_ROW] = resume_row
             self._walk(run.address, 0)
 
-    def _host_row(self, thunk: HostThunk, resume_row: int) -> _HostRow:
+    def _host_row(self, thunk: HostThunk, resume_row: int) -> _HostThunk:
         return thunk, resume_row, self._views(thunk.reads), self._views(thunk.writes)
 
     def _views(self, values: Sequence[Value]) -> _Views:
@@ -310,7 +310,7 @@ class _Run:
         self._offsets = encoded.offsets
         self._first = len(self._array) - len(encoded.offsets)
         words = self._array
-        words[executor.CODE] = encoded.rows.ctypes.data
+        words[executor.CODE] = encoded.table.ctypes.data
         words[executor.TABLES] = self._tables.ctypes.data
         words[executor.INDICES] = encoded.indices.ctypes.data
         words[executor.COUNT] = len(encoded.indices)

@@ -153,7 +153,7 @@ ALLOWED = {
             _Rewriter._part
     """,
     GRAPHS: """
-        backends/cuda/worker/row_work.py: RowWork._capture
+        backends/cuda/worker/thunk_work.py: ThunkWork._capture
         backends/cuda/worker/segments.py: _Parser._cases _Parser._items _Parser._loop
             _Parser._structure _loops
     """,

@@ -140,4 +140,4 @@ class Cuda(CompiledBackend):
         """Return a listing of device and host steps, and the modules of kernels."""
         assert isinstance(program, CudaProgram)
         notes = self._refusals.lines()
-        return dump_files(program.code, program.encoded.rows, program.modules, notes)
+        return dump_files(program.code, program.encoded.thunks, program.modules, notes)

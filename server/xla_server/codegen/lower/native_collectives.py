@@ -18,7 +18,7 @@ from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers import code as thunks
+from xla_server.buffers import code as thunk_ir
 from xla_server.buffers.slots import is_given
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import lower_collective
@@ -43,43 +43,43 @@ _OF_COMPLEX = frozenset({Opcode.ADD, Opcode.CONSTANT, Opcode.PARAMETER, Opcode.S
 
 def lower_native_collective(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add thunks that meet the others in native code, if that fits, else one for the host."""
-    placements, before = _placements(lowering, i), len(lowering.rows)
+    placements, before = _placements(lowering, i), len(lowering.thunks)
     host_tree = lower_collective(lowering, i)
-    host = lowering.rows[-1]
-    assert isinstance(host, thunks.HostThunk)
+    host = lowering.thunks[-1]
+    assert isinstance(host, thunk_ir.HostThunk)
     sizes = [value.byte_size for value in host.reads]
     area = sum(sizes)
     is_carried = not lowering.carried.isdisjoint(host.reads)
     if area > MAX_COPIED_BYTES:
-        is_small = area <= MAX_BYTES and len(sizes) <= thunks.MAX_REFERENCES and not is_carried
+        is_small = area <= MAX_BYTES and len(sizes) <= thunk_ir.MAX_REFERENCES and not is_carried
         area = 0
     else:
         is_small = lowering.area_bytes + area <= MAX_AREA_BYTES
     if not placements or not all(sizes) or not is_small:
         return host_tree
-    lowering.pop_rows(before)
+    lowering.pop_thunks(before)
     results = []
     for number, operand in enumerate(host.reads):
         result = _result(lowering, _Fusion(i, number, operand, placements))
         if result is None:
-            lowering.pop_rows(before)
+            lowering.pop_thunks(before)
             return lower_collective(lowering, i)
         results.append(result)
-    kernels = tuple(map(_of_collective, lowering.pop_rows(before)))
+    kernels = tuple(map(_of_collective, lowering.pop_thunks(before)))
     lowering.area_bytes += area
-    end = thunks.Label(f"{i.name}.met")
+    end = thunk_ir.Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
-    collective = thunks.CollectiveThunk(host, i, placements, kernels, end, is_carried)
-    leaving = [thunks.LeaveThunk(collective)] if collective.is_referenced else []
-    rows: list[thunks.Row] = [collective, *kernels, *leaving, end]
-    for row in rows:
-        lowering.add(row)
+    collective = thunk_ir.CollectiveThunk(host, i, placements, kernels, end, is_carried)
+    leaving = [thunk_ir.LeaveThunk(collective)] if collective.is_referenced else []
+    thunks: list[thunk_ir.Thunk] = [collective, *kernels, *leaving, end]
+    for thunk in thunks:
+        lowering.add(thunk)
     return tuple(results) if i.shape.is_tuple else results[0]
 
 
 def lower_number(lowering: Lowering, i: HloInstruction) -> Tree:
     """Copy the participant's number, which is written before the run begins."""
-    number = lowering.numbers.setdefault(i.opcode, thunks.Value(i.shape, str(i.opcode)))
+    number = lowering.numbers.setdefault(i.opcode, thunk_ir.Value(i.shape, str(i.opcode)))
     result = lowering.new(i.shape, i.name)
     lowering.copy(result, number)
     return result
@@ -110,7 +110,11 @@ class _Fusion:
     """Builder of the fusion that computes one result."""
 
     def __init__(
-        self, i: HloInstruction, number: int, operand: thunks.Value, placements: Sequence[Placement]
+        self,
+        i: HloInstruction,
+        number: int,
+        operand: thunk_ir.Value,
+        placements: Sequence[Placement],
     ) -> None:
         nothing = HloComputation("", 0, [], i, ())
         self.editor = Editor(HloModule(i.name, 0, [], nothing, nothing.program_shape))
@@ -119,24 +123,24 @@ class _Fusion:
         self._operand = operand
         self.sizes = {len(each.members) for each in placements}
         self._has_zeros = any(each.position < 0 for each in placements)
-        self.parameters: dict[thunks.Value, HloInstruction] = {}
+        self.parameters: dict[thunk_ir.Value, HloInstruction] = {}
 
     def read(self, member: int, operand: int) -> HloInstruction:
         """Add a parameter for an operand of a member; either number may be BY_POSITION."""
         name = f"{self._operand.name}.{member}"
         shape = self.instruction.operands[self.number].shape
-        return self._parameter(thunks.Gathered(self._operand.shape, name, member, operand), shape)
+        return self._parameter(thunk_ir.Gathered(self._operand.shape, name, member, operand), shape)
 
     def of_all(self) -> list[HloInstruction]:
         """Add parameters for the operands of all members of the largest group."""
         return [self.read(member, self.number) for member in range(max(self.sizes))]
 
-    def word(self, value: thunks.Value) -> HloInstruction:
+    def word(self, value: thunk_ir.Value) -> HloInstruction:
         """POSITION or GROUP_SIZE."""
         return self._parameter(value, value.shape)
 
     def select(
-        self, word: thunks.Value, least: int, result: HloInstruction, other: HloInstruction
+        self, word: thunk_ir.Value, least: int, result: HloInstruction, other: HloInstruction
     ) -> HloInstruction:
         """`result` if POSITION or GROUP_SIZE is `least` or more, else `other`."""
         editor = self.editor
@@ -149,15 +153,15 @@ class _Fusion:
         """`result` for participants that have a position, zeros for others."""
         if not self._has_zeros:
             return self.editor.add(Opcode.COPY, (result,))
-        return self.select(thunks.POSITION, 0, result, self.editor.zeros(result.shape))
+        return self.select(thunk_ir.POSITION, 0, result, self.editor.zeros(result.shape))
 
-    def _parameter(self, value: thunks.Value, shape: Shape) -> HloInstruction:
+    def _parameter(self, value: thunk_ir.Value, shape: Shape) -> HloInstruction:
         if value not in self.parameters:
             self.parameters[value] = self.editor.parameter(len(self.parameters), shape)
         return self.parameters[value]
 
 
-def _result(lowering: Lowering, builder: _Fusion) -> thunks.Value | None:
+def _result(lowering: Lowering, builder: _Fusion) -> thunk_ir.Value | None:
     """Add the kernels that compute one result; None if they do not compile."""
     i, editor = builder.instruction, builder.editor
     root, values = _BUILDERS[i.opcode](builder), tuple(builder.parameters)
@@ -169,7 +173,7 @@ def _result(lowering: Lowering, builder: _Fusion) -> thunks.Value | None:
     for each, value in zip(given, values, strict=True):
         lowering.bind(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
-    assert result is None or isinstance(result, thunks.Value)
+    assert result is None or isinstance(result, thunk_ir.Value)
     return result
 
 
@@ -194,10 +198,10 @@ def _fold(builder: _Fusion, operands: Sequence[HloInstruction]) -> HloInstructio
         else:
             folded = applied(reducer, (total, other), dimensions, editor)
         is_whole = number <= min(sizes)
-        total = folded if is_whole else builder.select(thunks.GROUP_SIZE, number, folded, total)
+        total = folded if is_whole else builder.select(thunk_ir.GROUP_SIZE, number, folded, total)
     # The reducer may compute in another floating type than the operands have.
     result = editor.convert(total, operands[0].shape.element_type)
-    return builder.select(thunks.GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
+    return builder.select(thunk_ir.GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
 
 
 def _joined(builder: _Fusion, operands: Sequence[HloInstruction], dimension: int) -> HloInstruction:
@@ -207,7 +211,7 @@ def _joined(builder: _Fusion, operands: Sequence[HloInstruction], dimension: int
 def _exchanged(builder: _Fusion) -> HloInstruction:
     dimension = builder.instruction.attributes.split_dimension
     if dimension is None:
-        return builder.or_zeros(builder.read(builder.number, thunks.BY_POSITION))
+        return builder.or_zeros(builder.read(builder.number, thunk_ir.BY_POSITION))
     return _joined(builder, _own_blocks(builder, dimension), dimension)
 
 
@@ -218,16 +222,16 @@ def _own_blocks(builder: _Fusion, dimension: int) -> list[HloInstruction]:
     sizes[dimension] //= len(arrays)
     step = editor.constant(sizes[dimension], ElementType.S64)
     starts = [editor.constant(0, ElementType.S64) for _ in sizes]
-    starts[dimension] = editor.add(Opcode.MULTIPLY, (builder.word(thunks.POSITION), step))
+    starts[dimension] = editor.add(Opcode.MULTIPLY, (builder.word(thunk_ir.POSITION), step))
     box = DynamicSliceAttributes(tuple(sizes))
     return [editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box) for array in arrays]
 
 
-def _of_collective(row: object) -> thunks.KernelThunk:
+def _of_collective(thunk: object) -> thunk_ir.KernelThunk:
     """The kernel without the operands of members, which have no memory in this run."""
-    assert isinstance(row, thunks.KernelThunk)
-    reads = tuple(value for value in row.reads if not is_given(value))
-    return dataclasses.replace(row, reads=reads, in_place=())
+    assert isinstance(thunk, thunk_ir.KernelThunk)
+    reads = tuple(value for value in thunk.reads if not is_given(value))
+    return dataclasses.replace(thunk, reads=reads, in_place=())
 
 
 _BUILDERS: Mapping[Opcode, Callable[[_Fusion], HloInstruction]] = {
@@ -235,7 +239,7 @@ _BUILDERS: Mapping[Opcode, Callable[[_Fusion], HloInstruction]] = {
     Opcode.ALL_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.ALL_TO_ALL: _exchanged,
     Opcode.COLLECTIVE_BROADCAST: lambda m: m.or_zeros(m.read(0, m.number)),
-    Opcode.COLLECTIVE_PERMUTE: lambda m: m.or_zeros(m.read(thunks.BY_POSITION, m.number)),
+    Opcode.COLLECTIVE_PERMUTE: lambda m: m.or_zeros(m.read(thunk_ir.BY_POSITION, m.number)),
     Opcode.COLLECTIVE_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.REDUCE_SCATTER: lambda m: _fold(m, _own_blocks(m, m.instruction.attributes.dimension)),
 }

@@ -70,11 +70,11 @@ ENTRY e {
 def test_operations_and_bytes_of_each_launch_are_counted() -> None:
     _, files, told = compile_for("sm_90", parse_module(PRODUCTS), None)
     listed = [line.split() for line in str(files["places.txt"]).splitlines()]
-    rows = [line for line in listed if line[:1] and line[0].isdigit()]
+    thunks = [line for line in listed if line[:1] and line[0].isdigit()]
     # Two for each product, and for the arrays of 32, 16 and 8 elements 4 bytes each.
-    assert ["library", "128", "224"] in [line[1:4] for line in rows]
-    operations, sizes = (sum(int(line[n]) for line in rows) for n in (2, 3))
-    assert f"in all: {len(rows)} launches, {operations} operations, {sizes} bytes" in told
+    assert ["library", "128", "224"] in [line[1:4] for line in thunks]
+    operations, sizes = (sum(int(line[n]) for line in thunks) for n in (2, 3))
+    assert f"in all: {len(thunks)} launches, {operations} operations, {sizes} bytes" in told
     assert operations > 128
     # The exponential reads and writes 8 elements.
     assert sizes == 224 + 64

@@ -57,7 +57,7 @@ def test_an_operand_is_not_written_to() -> None:
 
 def test_lines_without_elements_are_not_transformed() -> None:
     x = numbers(3, 8)[:0]
-    assert lowered(built(lambda x: ops.fft(x, FftType.FFT, (8,)), (x,))).rows == []
+    assert lowered(built(lambda x: ops.fft(x, FftType.FFT, (8,)), (x,))).thunks == []
 
 
 def test_what_the_library_does_not_have_goes_through_the_host(

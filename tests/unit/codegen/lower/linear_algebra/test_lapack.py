@@ -140,7 +140,7 @@ def compare(kind: E, rows: Sequence[Any], bound: float | None = None) -> None:
         return ops.tuple(made, parameters[0].builder)
 
     module = built(program, arrays)
-    assert not [r for r in lower(module, LOWERINGS, TARGET).rows if isinstance(r, HostThunk)]
+    assert not [r for r in lower(module, LOWERINGS, TARGET).thunks if isinstance(r, HostThunk)]
     ours, expected = on_cpu(module, arrays), interpreted(module, arrays)
     bound = bound or 2e3 * np.finfo(kind.dtype).eps
     for (target, _, _, config), found, wanted in zip(rows, ours, expected, strict=True):

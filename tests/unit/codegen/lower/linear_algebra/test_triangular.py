@@ -183,7 +183,9 @@ def assert_natively(program: Any, *arguments: Any) -> None:
     """No row needs the interpreter."""
     module = module_of(program, *arguments)
     run_once(pipeline(TARGET), module)
-    assert not [row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, HostThunk)]
+    assert not [
+        row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, HostThunk)
+    ]
 
 
 @pytest.mark.parametrize("kind", [E.F32, E.C64], ids=lambda kind: kind.text)

@@ -16,7 +16,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import CollectiveThunk, HostThunk, LeaveThunk
-from xla_server.buffers.listing import row_listing
+from xla_server.buffers.listing import thunk_listing
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime import program
@@ -190,7 +190,7 @@ def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
     text = text.replace("  sum =", f"  w = f32[{size}] negate(v)\n  sum =")
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(size).astype(np.float32), np.uint32(5)] for _ in range(3)]
-    rows = compile_module(module_of(text, GRID)).code.rows
+    rows = compile_module(module_of(text, GRID)).code.thunks
     collectives = [row.collective for row in rows if isinstance(row, LeaveThunk)]
     assert [each.is_made_once for each in collectives] == [is_made_once]
     expected = interpreted(text, arguments)
@@ -228,7 +228,7 @@ ENTRY e { x = f32[4] parameter(0)
     ],
 )
 def test_what_the_host_reduces_better_has_no_native_collective(text: str) -> None:
-    rows = compile_module(module_of(text, GRID)).code.rows
+    rows = compile_module(module_of(text, GRID)).code.thunks
     assert [type(row) for row in rows if isinstance(row, (HostThunk, CollectiveThunk))] == [
         HostThunk
     ]
@@ -280,7 +280,7 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
     text = text.replace("f32[4]", f"f32[{size}]")
     code = compile_module(module_of(text, GRID)).code
     places = assign(code, frozenset()).locations
-    (host,) = (row.host for row in code.rows if isinstance(row, CollectiveThunk))
+    (host,) = (row.host for row in code.thunks if isinstance(row, CollectiveThunk))
     assert places[host.reads[0]] == places[host.writes[0]]
     arguments = [[np.resize(x, size), np.uint32(5)] for (x,) in EACH]
     expected = interpreted(text, arguments)
@@ -351,7 +351,7 @@ ENTRY e { x = bf16[64,40] parameter(0)
 
 def test_a_listing_says_where_participants_meet() -> None:
     code = compile_module(module_of(reducing(), GRID)).code
-    lines = "\n".join(row_listing(code))
+    lines = "\n".join(thunk_listing(code))
     assert re.search(
         r"^0 +meet r, else host and go to 2 .*\n1 +kernel r, .*\n2 +r.met:", lines, re.M
     )

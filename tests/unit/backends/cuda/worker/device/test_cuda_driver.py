@@ -211,8 +211,8 @@ def test_a_run_and_transfers_have_streams_of_their_own_and_results_their_memory_
         send(end[0], Request(body, freed))
         return end[1].receive(1 << 20)
 
-    rows = [launch("increment", 0, 2), launch("increment", 2, 1)]
-    loaded = answer(running, Load(program(*rows, results=[5], arena=[0], count=5), ()))
+    thunks = [launch("increment", 0, 2), launch("increment", 2, 1)]
+    loaded = answer(running, Load(program(*thunks, results=[5], arena=[0], count=5), ()))
     argument = answer(sending, Allocate(5, b"12345"))
     (result,) = answer(running, Run(loaded, (argument,))).results
     assert answer(sending, Download(result, 5)) == b"12345"

@@ -126,8 +126,8 @@ def test_a_sticky_error_ends_the_worker_and_the_log_has_the_last_launches(
 def test_a_new_program_is_told_with_the_launch_that_failed(
     worker: DeviceWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = [launch("increment", 0, 0), launch("fault", 0, 0), launch("begin")]
-    loaded, argument = worker.load(program(*rows)), uploaded(worker, ONE)
+    thunks = [launch("increment", 0, 0), launch("fault", 0, 0), launch("begin")]
+    loaded, argument = worker.load(program(*thunks)), uploaded(worker, ONE)
     with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError):
         run(loaded, argument)
     assert caplog.text.strip().endswith("last launches: increment, fault")
@@ -320,8 +320,8 @@ def test_a_loop_of_a_graph_that_hangs_ends_its_worker(
 
 def test_a_program_with_graphs_waits_for_room_to_be_made(worker: DeviceWorker) -> None:
     most = fake_driver.TOTAL_BYTES - 2048
-    rows = [launch("increment", 0, 0), launch("increment", 0, 1)]
-    loaded, argument = worker.load(program(*rows, results=[most])), uploaded(worker, ONE)
+    thunks = [launch("increment", 0, 0), launch("increment", 0, 1)]
+    loaded, argument = worker.load(program(*thunks, results=[most])), uploaded(worker, ONE)
     for turn in range(6):
         results = run(loaded, argument)
         with pytest.raises(ResourceExhaustedError):

@@ -1,4 +1,4 @@
-"""Work of a program's rows with the addresses of a run, for a stream and for graphs."""
+"""Work of a program's thunks with the addresses of a run, for a stream and for graphs."""
 
 import functools
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from xla_server.backends.cuda.worker.loaded import WorkerProgram
 from xla_server.backends.cuda.worker.segments import Case, Item, Items, Loop, Segment, slots_of
 
 
-class RowWork:
-    """The work of rows, with `addresses` by slots; loops of graphs end once `stop` is not zero."""
+class ThunkWork:
+    """Work of thunks, with `addresses` by slots; loops of graphs end once `stop` is not zero."""
 
     def __init__(
         self, driver: Driver, loaded: WorkerProgram, addresses: Sequence[int], stop: int
@@ -29,10 +29,10 @@ class RowWork:
         self._driver, self._loaded, self._addresses = driver, loaded, addresses
         self._stop = stop
 
-    def of(self, row: protocol.DeviceRow) -> Work | None:
-        """Return the work of a row; None for an empty copy, or of a value to itself."""
+    def of(self, thunk: protocol.DeviceThunk) -> Work | None:
+        """Return the work of a thunk; None for an empty copy, or of a value to itself."""
         loaded, addresses = self._loaded, self._addresses
-        match row:
+        match thunk:
             case protocol.Launch(number, slots):
                 kernel = loaded.program.kernels[number]
                 return KernelLaunch(
@@ -46,7 +46,7 @@ class RowWork:
                 target, source = addresses[to], addresses[begin]
                 is_needed = byte_size and target != source
                 return DeviceCopy(target, source, byte_size) if is_needed else None
-        raise TypeError(f"a stream does launches, calls and copies, got {row}")
+        raise TypeError(f"a stream does launches, calls and copies, got {thunk}")
 
     def _condition(self, loop: Loop) -> LoopCondition:
         return LoopCondition(self._addresses[loop.predicate], self._stop)
@@ -61,7 +61,7 @@ class RowWork:
         return nodes
 
     def _capture(self, items: Items, nodes: list[tuple[Item, Any]], stream: int) -> None:
-        """Enqueue rows, loops and branches for a graph, and add their nodes."""
+        """Enqueue thunks, loops and branches for a graph, and add their nodes."""
         for item in items:
             node: Any = None
             match item:
@@ -73,7 +73,7 @@ class RowWork:
                     cases = [functools.partial(self._capture, case, nodes) for case in item.cases]
                     node = self._driver.capture_case(self._index(item), cases, stream)
                 case int():
-                    work = self.of(self._loaded.program.rows[item])
+                    work = self.of(self._loaded.program.thunks[item])
                     node = None if work is None else self._driver.capture(work, stream)
             nodes.append((item, node))
 
@@ -84,11 +84,11 @@ class RowWork:
 
         A copy of a value to itself has no node.
         """
-        rows, addresses = self._loaded.program.rows, self._addresses
+        thunks, addresses = self._loaded.program.thunks, self._addresses
         known = dict(zip(self._loaded.slots[segment], before, strict=True))
         changes: list[NodeChange] = []
         for item, node in graph.nodes:
-            part = rows[item] if isinstance(item, int) else item
+            part = thunks[item] if isinstance(item, int) else item
             if all(addresses[slot] == known[slot] for slot in slots_of(part)):
                 continue
             work: NodeWork | None
