@@ -60,18 +60,21 @@ def test_a_program_without_kernels_asks_for_nothing() -> None:
     assert compiler.modules == []
 
 
-def test_the_kernel_that_has_no_code_is_named() -> None:
+@pytest.mark.parametrize(
+    ("compiler", "count", "named", "cause"),
+    [
+        (Compiler(grid(2)), 3, 2, "no code for 1"),
+        # A fault of all together is reported of the first.
+        (Compiler(together=False), 2, 1, "no code for 2"),
+    ],
+)
+def test_the_kernel_that_has_no_code_is_named(
+    compiler: Compiler, count: int, named: int, cause: str
+) -> None:
     with pytest.raises(KernelError) as raised:
-        DeviceModules(Compiler(grid(2))).get_all([grid(1), grid(2), grid(3)])
-    assert raised.value.kernel.key == grid(2).key
-    assert str(raised.value.__cause__) == "no code for 1"
-
-
-def test_a_fault_of_all_together_is_told_of_the_first() -> None:
-    with pytest.raises(KernelError) as raised:
-        DeviceModules(Compiler(together=False)).get_all([grid(1), grid(2)])
-    assert raised.value.kernel.key == grid(1).key
-    assert str(raised.value.__cause__) == "no code for 2"
+        DeviceModules(compiler).get_all([grid(n) for n in range(1, count + 1)])
+    assert raised.value.kernel.key == grid(named).key
+    assert str(raised.value.__cause__) == cause
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Products of a matrix with few vectors that are multiplied without packing the matrix."""
 
+from typing import Any
+
 import pytest
 
 from tests.processors import MACHINES, TARGET
@@ -30,19 +32,21 @@ def _thin(
     return thin_dot(dot, tuning)
 
 
-def test_vectors_and_rows_of_the_right_matrix() -> None:
-    thin = _thin("3,1000", "700,1000", "3,700", "11")
-    assert thin == ThinDot(1, 700, 3, 1000, is_right=True, is_inner=True, vectors_are_rows=True)
-
-
-def test_vectors_and_rows_of_the_left_matrix() -> None:
-    thin = _thin("700,1000", "1000,3", "700,3", "10")
-    assert thin == ThinDot(1, 700, 3, 1000, is_right=False, is_inner=True, vectors_are_rows=False)
-
-
-def test_vectors_and_columns_of_a_batch_of_matrices() -> None:
-    thin = _thin("5,2,100", "5,100,700", "5,2,700", "21b")
-    assert thin == ThinDot(5, 700, 2, 100, is_right=True, is_inner=False, vectors_are_rows=True)
+@pytest.mark.parametrize(
+    ("dot", "sizes", "is_right", "is_inner", "vectors_are_rows"),
+    [
+        (("3,1000", "700,1000", "3,700", "11"), (1, 700, 3, 1000), True, True, True),
+        (("700,1000", "1000,3", "700,3", "10"), (1, 700, 3, 1000), False, True, False),
+        (("5,2,100", "5,100,700", "5,2,700", "21b"), (5, 700, 2, 100), True, False, True),
+    ],
+    ids=["rows_of_the_right_matrix", "rows_of_the_left_matrix", "columns_of_a_batch"],
+)
+def test_vectors_and_the_matrix_are_found(
+    dot: tuple[str, ...], sizes: Any, is_right: bool, is_inner: bool, vectors_are_rows: bool
+) -> None:
+    assert _thin(*dot) == ThinDot(
+        *sizes, is_right=is_right, is_inner=is_inner, vectors_are_rows=vectors_are_rows
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,16 @@ _BATCH = (
 )
 
 
-def test_a_transposed_product() -> None:
-    module = stated(["f32[4,5]", "f32[5,6]"], "f32[6,4] transpose(d), dimensions={1,0}", _DOT)
-    assert opcodes(rewritten(module, TransposedDot(), relative=1e-6)) == {"dot": 1}
-
-
-def test_several_free_dimensions_of_a_batch() -> None:
-    module = stated(
-        ["f32[2,4,7,5]", "f32[5,2,6]"],
-        "f32[2,6,4,7] transpose(d), dimensions={0,3,1,2}",
-        _BATCH,
-    )
+@pytest.mark.parametrize(
+    ("parameters", "root", "dot"),
+    [
+        (["f32[4,5]", "f32[5,6]"], "f32[6,4] transpose(d), dimensions={1,0}", _DOT),
+        (["f32[2,4,7,5]", "f32[5,2,6]"], "f32[2,6,4,7] transpose(d), dimensions={0,3,1,2}", _BATCH),
+    ],
+    ids=["matrices", "batch_of_several_free_dimensions"],
+)
+def test_operands_are_exchanged(parameters: list[str], root: str, dot: str) -> None:
+    module = stated(parameters, root, dot)
     assert opcodes(rewritten(module, TransposedDot(), relative=1e-6)) == {"dot": 1}
 
 

@@ -236,20 +236,6 @@ def test_a_cancelled_step_abandons_its_run(worker: DeviceWorker) -> None:
     assert used(worker) == 0
 
 
-def test_a_worker_that_does_not_stop_is_ended(
-    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture
-) -> None:
-    cancellation = Cancellation()
-    loaded = worker.load(program(launch("hang")))
-    running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
-    begun(pipes)
-    with caplog.at_level(logging.ERROR):
-        cancellation.cancel()
-        with pytest.raises(UnavailableError):
-            running.result()
-    assert "it did not stop a run in 0.2 seconds" in caplog.text
-
-
 def test_calls_go_on_beside_a_run(pipes: Path, worker: DeviceWorker) -> None:
     loaded = worker.load(program(launch("wait")))
     running = InThread(run, loaded, uploaded(worker, ONE))
@@ -304,11 +290,14 @@ def test_a_loop_of_a_graph_stops_at_its_next_turn(pipes: Path, worker: DeviceWor
     assert used(worker) == 1
 
 
-def test_a_loop_of_a_graph_that_hangs_ends_its_worker(
-    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "hangs", [program(launch("hang")), looping("late_hang")], ids=["launch", "graph"]
+)
+def test_a_worker_that_does_not_stop_is_ended(
+    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture, hangs: DeviceProgram
 ) -> None:
     cancellation = Cancellation()
-    loaded = worker.load(looping("late_hang"))
+    loaded = worker.load(hangs)
     running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
     begun(pipes)
     with caplog.at_level(logging.ERROR):
