@@ -42,7 +42,7 @@ from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu.device_description import ACCESS_BYTES, GPUS
+from xla_server.target.gpu.properties import ACCESS_BYTES, GPUS
 from xla_server.target.machine import Machine
 
 REGISTERS = 64

@@ -18,7 +18,7 @@ from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
 from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.example_platform.walker import run
 from tests.unit.codegen.compiled import interpreted
-from xla_server.target.gpu.device_description import BLOCK_THREADS, PRODUCT_TILE
+from xla_server.target.gpu.properties import BLOCK_THREADS, PRODUCT_TILE
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "complex64", "complex128")
 

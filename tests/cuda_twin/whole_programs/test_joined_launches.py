@@ -22,7 +22,7 @@ from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.lower.joined_launches import with_joined_launches
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.ir.module import HloModule
-from xla_server.target.gpu.device_description import (
+from xla_server.target.gpu.properties import (
     BLOCK_THREADS,
     JOINED_ARGUMENTS,
     JOINED_BYTES,

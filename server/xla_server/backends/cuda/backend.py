@@ -9,11 +9,7 @@ from typing import Unpack
 from xla_contract.errors import UnavailableError
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
-from xla_server.backends.compiled.backend import (
-    CompiledBackend,
-    OtherTargetError,
-    PlatformOptions,
-)
+from xla_server.backends.compiled.backend import CompiledBackend, OtherTargetError, PlatformOptions
 from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.cuda.buffers import CudaBuffer, DevicePlacement
@@ -39,7 +35,7 @@ from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower
 from xla_server.runtime.threads import KernelThreads
-from xla_server.target.gpu.device_description import LIBRARY_CONVOLUTIONS
+from xla_server.target.gpu.properties import LIBRARY_CONVOLUTIONS
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -54,7 +50,7 @@ class Cuda(CompiledBackend):
     Steps of the host run on `threads` threads, by default as many as it has cores. An execution
     must fit into `memory_fraction` of a device's memory. With `library_convolutions` cuDNN computes
     the convolutions for which it has engines; by default if it is installed and
-    `target/gpu/device_description.py` enables it.
+    `target/gpu/properties.py` enables it.
     """
 
     platform = "cuda"

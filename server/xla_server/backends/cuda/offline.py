@@ -13,7 +13,7 @@ from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain
 from xla_server.buffers.code import KernelError
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.ir.module import HloModule
-from xla_server.target.gpu.device_description import GPUS
+from xla_server.target.gpu.properties import GPUS
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

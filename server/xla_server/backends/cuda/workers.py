@@ -10,7 +10,7 @@ from xla_server.backends.cuda import probe
 from xla_server.backends.cuda.worker import child
 from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker
-from xla_server.target.gpu.device_description import GPUS
+from xla_server.target.gpu.properties import GPUS
 from xla_server.target.machine import Machine
 
 WORKER = (sys.executable, "-P", "-m", child.__name__)

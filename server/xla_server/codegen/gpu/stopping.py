@@ -21,7 +21,7 @@ from xla_server.codegen.kernel_ir.builder import Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import meets, walk
-from xla_server.target.gpu.device_description import (
+from xla_server.target.gpu.properties import (
     ACCESS_ADDITIONS,
     COUNTED_LANES,
     ENTRY_WORK,

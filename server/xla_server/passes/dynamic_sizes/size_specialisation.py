@@ -13,12 +13,7 @@ from xla_contract.errors import XlaError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
-from xla_server.evaluator.dynamic_shapes import (
-    ANY_SIZE,
-    actual_shape,
-    has_dynamic_shapes,
-    is_full,
-)
+from xla_server.evaluator.dynamic_shapes import ANY_SIZE, actual_shape, has_dynamic_shapes, is_full
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.analysis.side_effects import SIDE_EFFECTS, instructions_inside, is_effectful
 from xla_server.ir.explicit_stack import Deep, result_of

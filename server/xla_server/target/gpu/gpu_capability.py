@@ -10,7 +10,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.target.capability import Capability
 from xla_server.target.gpu.convolution import Convolution
-from xla_server.target.gpu.device_description import (
+from xla_server.target.gpu.properties import (
     BLOCK_THREADS,
     JOINED_THREADS,
     MAX_BLOCK_ROW,

@@ -14,7 +14,7 @@ from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.cuda.offline import compile_for
 from xla_server.codegen.gpu.emit import ptx
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu.device_description import GPUS
+from xla_server.target.gpu.properties import GPUS
 
 DRIVER = (
     "machine code by the driver, as nvidia-cuda-nvcc is not installed: "

@@ -46,7 +46,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.execution.cancellation_flag import STOP
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu.device_description import (
+from xla_server.target.gpu.properties import (
     ACCESS_ADDITIONS,
     COUNTED_LANES,
     ENTRY_WORK,

@@ -4,7 +4,7 @@ import pytest
 
 from xla_contract.ops.contraction.dot import ProductSizes
 from xla_contract.types.element_type import ElementType as E
-from xla_server.target.gpu.device_description import GPUS, MAX_BLOCK_ROW, MAX_WARP_ROW
+from xla_server.target.gpu.properties import GPUS, MAX_BLOCK_ROW, MAX_WARP_ROW
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

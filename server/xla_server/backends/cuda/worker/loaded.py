@@ -10,7 +10,7 @@ from xla_server.backends.cuda.worker.exchange.messages import PlansRefusedError
 from xla_server.backends.cuda.worker.libraries import LibraryError
 from xla_server.backends.cuda.worker.segments import Segment, segments, slots_of
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.gpu.device_description import GPUS
+from xla_server.target.gpu.properties import GPUS
 
 MEASUREMENTS = 2
 """Number of executions of a thunk that are timed; in the first, libraries may load code."""

@@ -16,7 +16,7 @@ from xla_server.codegen.gpu.joined import joined_grid
 from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import fitting_bits
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.target.gpu.device_description import (
+from xla_server.target.gpu.properties import (
     JOINED_ARGUMENTS,
     JOINED_BYTES,
     JOINED_ROWS,

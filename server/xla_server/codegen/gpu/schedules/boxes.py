@@ -11,7 +11,7 @@ from xla_server.codegen.gpu.schedules.threads import ReducingThreads
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
-from xla_server.target.gpu.device_description import MAX_RUN
+from xla_server.target.gpu.properties import MAX_RUN
 
 
 def box_kernel(nests: Sequence[Nest], largest: int) -> GridKernel:

@@ -19,12 +19,7 @@ from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
 from xla_server.ir.analysis.affine import Variable
-from xla_server.target.gpu.device_description import (
-    ACCESS_BYTES,
-    BYTES_IN_FLIGHT,
-    FULL_THREADS,
-    MAX_RUN,
-)
+from xla_server.target.gpu.properties import ACCESS_BYTES, BYTES_IN_FLIGHT, FULL_THREADS, MAX_RUN
 
 
 def elementwise_grid(nest: Nest, largest: int) -> GridKernel | None:

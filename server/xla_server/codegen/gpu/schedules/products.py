@@ -29,7 +29,7 @@ from xla_server.codegen.trace import graph
 from xla_server.codegen.trace.graph import Node, Reduction, reached, variables_of
 from xla_server.ir.analysis.affine import Variable
 from xla_server.ir.explicit_stack import Deep, result_of
-from xla_server.target.gpu.device_description import (
+from xla_server.target.gpu.properties import (
     ACCESS_BYTES,
     BLOCK_THREADS,
     PRODUCT_LEAST,

@@ -24,14 +24,7 @@ from xla_server.codegen.compiler.shared_functions import PythonFunction, call_at
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY, room_for
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import (
-    Count,
-    Function,
-    Offset,
-    Routine,
-    Table,
-    routine_of,
-)
+from xla_server.codegen.kernel_ir.routine import Count, Function, Offset, Routine, Table, routine_of
 from xla_server.codegen.routines.movement.transposed_tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)

@@ -37,7 +37,7 @@ from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
 from xla_server.backends.cuda.worker.segments import MAX_DEPTH, Case, Items, Loop, segments
 from xla_server.codegen.gpu.plans.library_plans import FftPlan, GemmPlan, Matrix
-from xla_server.target.gpu.device_description import GPUS
+from xla_server.target.gpu.properties import GPUS
 
 MATRIX = Matrix(ElementType.F32, 4)
 PRODUCT = GemmPlan(1, 4, 4, 4, MATRIX, MATRIX, MATRIX)

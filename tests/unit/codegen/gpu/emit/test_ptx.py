@@ -24,7 +24,7 @@ from xla_server.codegen.gpu.emit import ptx, ptx_child
 from xla_server.codegen.gpu.emit.emitter import DATA_LAYOUT, TRIPLE, grid_module
 from xla_server.codegen.gpu.emit.ptx import PtxCompiler, PtxError
 from xla_server.codegen.kernel_ir.statements import Barrier
-from xla_server.target.gpu.device_description import GPUS
+from xla_server.target.gpu.properties import GPUS
 from xla_server.target.machine import Machine
 
 HEAD = f'target triple = "{TRIPLE}"\ntarget datalayout = "{DATA_LAYOUT}"\n'

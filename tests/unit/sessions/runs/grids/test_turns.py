@@ -14,11 +14,7 @@ from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Device
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import (
-    ALWAYS_KEPT_BYTES,
-    KEPT_BYTES,
-    CollectivePlan,
-)
+from xla_server.execution.collectives_protocol import ALWAYS_KEPT_BYTES, KEPT_BYTES, CollectivePlan
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits

@@ -31,7 +31,7 @@ from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.libraries import Libraries
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.gpu.device_description import STATIC_SHARED_BYTES
+from xla_server.target.gpu.properties import STATIC_SHARED_BYTES
 
 try:
     _LIBRARY = ctypes.CDLL("libcuda.so.1")

@@ -9,7 +9,7 @@ from xla_client import Op, ops
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import units_of
-from xla_server.target.gpu.device_description import COUNTED_LANES
+from xla_server.target.gpu.properties import COUNTED_LANES
 
 FLOATS = np.arange(12, dtype=np.float32).reshape(3, 4)
 
