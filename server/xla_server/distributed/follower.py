@@ -53,7 +53,7 @@ class Follower:
             (0,),
             self._deliver,
             self._lost,
-            poll=self.exchange.parcels.poll,
+            progress_parcels=self.exchange.parcels.poll,
             # Rank 0 may be stopped for a while, as in a debugger.
             silence_seconds=float("inf"),
             max_bytes=max_bytes,

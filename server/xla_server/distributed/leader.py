@@ -68,7 +68,7 @@ class Leader:
             range(1, world.size),
             self._deliver,
             self._lost,
-            poll=self._exchange.parcels.poll,
+            progress_parcels=self._exchange.parcels.poll,
             silence_seconds=limits.collective_timeout_seconds,
             max_bytes=max_bytes,
         )
