@@ -138,7 +138,7 @@ ALLOWED = {
         codegen/gpu/emit/emitter.py: _GridEmitter._divided _GridEmitter._narrow _GridEmitter._parts
             _GridEmitter._shuffled _GridEmitter._value _GridEmitter._write_copies
         codegen/gpu/joined.py: _renamed
-        codegen/gpu/stopping.py: _Watched._all _Watched._watched _told
+        codegen/gpu/stopping.py: _Watched._all _Watched._watched _flagged
         codegen/kernel.py: Kernels._load_named Kernels._load_shared
         codegen/kernel_ir/analysis/corners.py: _Execution.run
         codegen/kernel_ir/analysis/hoisting.py: _Varying._note

@@ -81,7 +81,7 @@ class Cuda(CompiledBackend):
             assembler = find_assembler(each.description.architecture for each in self._workers)
             toolchain = PtxToolchain(machine, cache, assembler)
         self._modules = DeviceModules(toolchain)
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         kernels = Kernels(cache, Machine.host())
         self._pool = KernelThreads(kernels, threads)
         self._steps = HostSteps(kernels, self._pool)
@@ -111,7 +111,7 @@ class Cuda(CompiledBackend):
         again without these.
         """
         parts = Parts(compilation.code, self._modules, self._steps)
-        self._tell(parts.modules.values())
+        self._warn_of_slow_loads(parts.modules.values())
         program = CudaProgram(parts, compilation.assignment, self._workers, compilation.work)
         try:
             with contextlib.suppress(UnavailableError):
@@ -121,11 +121,11 @@ class Cuda(CompiledBackend):
             raise OtherTargetError(self._refusals.target) from error
         return program
 
-    def _tell(self, modules: Iterable[DeviceModule]) -> None:
+    def _warn_of_slow_loads(self, modules: Iterable[DeviceModule]) -> None:
         """Log once why modules are not machine code before the driver loads them."""
         names = {each.compiler for each in modules if each.compiler and not each.cubin}
-        for name in names - self._told:
-            self._told.add(name)
+        for name in names - self._warned:
+            self._warned.add(name)
             _LOG.warning("machine code of kernels is made when a program is loaded, by %s", name)
 
     def to_device(self, literal: Literal, device: Device) -> CudaBuffer:
