@@ -21,7 +21,7 @@ def test_a_group_is_checked_and_its_failures_are_written(tmp_path: Path) -> None
     assert found["counts"]["driver"]["ok"] > 0
 
 
-def test_a_group_whose_process_fails_is_told() -> None:
+def test_a_group_whose_process_fails_is_reported() -> None:
     end = time.monotonic() + 60
     *_, ended, _ = device_check._in_process("no such group", "cuda-twin", end)
     assert ended["status"] == "raised"

@@ -134,7 +134,7 @@ def test_types_are_those_of_the_program() -> None:
         assert (found.element, found.rounds_operands) == (element, False)
 
 
-def test_groups_are_told() -> None:
+def test_groups_are_reported() -> None:
     def grouped(x: Any, y: Any) -> Any:
         return jax.lax.conv_general_dilated(
             x, y, (1, 1), "SAME", dimension_numbers=FIRST, feature_group_count=2

@@ -85,7 +85,7 @@ def test_a_server_that_freezes_while_streams_are_silent_is_noticed(server: Serve
         server.process.send_signal(signal.SIGCONT)
 
 
-def test_who_waits_for_a_frozen_server_is_told(server: ServerProcess) -> None:
+def test_who_waits_for_a_frozen_server_is_notified(server: ServerProcess) -> None:
     with _client(server.address) as client:
         held, double = client.to_device(ONES), client.compile(program(DOUBLE))
         running = client.compile(sink(1)).submit().future()

@@ -47,7 +47,7 @@ def test_a_collective_begins_when_all_its_members_have_come() -> None:
 
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "together"])
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_told_late_and_together_never_looks_stuck(seed: int, is_alone: bool) -> None:
+def test_what_is_reported_late_and_together_never_looks_stuck(seed: int, is_alone: bool) -> None:
     """Participants go through their visits without rank 0, which hears of them in any order.
 
     It is told some at a time, and of those only the last of each collective; by each member alone
@@ -100,7 +100,7 @@ def test_who_does_not_come_is_named() -> None:
         seen.arrive([arrival({1}, 1, 3)])
 
 
-def test_ranks_that_wait_for_each_other_are_told_so() -> None:
+def test_ranks_that_wait_for_each_other_are_reported() -> None:
     seen = arrivals()
     seen.arrive([arrival({0}, 0, 2, name="x")])
     seen.arrive([arrival({2}, 2, 3, name="y")])

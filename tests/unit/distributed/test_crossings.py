@@ -107,7 +107,7 @@ def test_too_many_bytes_are_refused_before_others_wait(monkeypatch: pytest.Monke
     assert rank.told == []
 
 
-def test_a_collective_that_has_waited_for_its_time_is_told_of_until_there_is_an_answer() -> None:
+def test_a_collective_that_has_waited_for_its_time_is_reported_until_there_is_an_answer() -> None:
     rank = Rank0(says_go=False)
     with pytest.raises(UnavailableError, match="too late"):
         rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
@@ -167,7 +167,7 @@ def test_arrays_are_exchanged_without_rank_0() -> None:
     assert [stamp.visit for stamp in peer.sent] == [0, 1]
 
 
-def test_rank_0_is_told_when_others_do_not_come() -> None:
+def test_rank_0_is_notified_when_others_do_not_come() -> None:
     rank, peer = Rank0(says_go=False), Peer(polls=float("inf"), idle=3)
     with pytest.raises(UnavailableError, match="too late"):
         direct(rank, peer)
@@ -242,7 +242,7 @@ def test_members_on_two_ranks_meet_in_shared_memory() -> None:
     assert rank.told == ["arrive 0 0", "ended"]
 
 
-def test_rank_0_is_told_when_a_member_does_not_come_in_native_code() -> None:
+def test_rank_0_is_notified_when_a_member_does_not_come_in_native_code() -> None:
     rank = Rank0(says_go=False)
     shared = Shared(rank)
     shared.seats[0][0] = 1000
@@ -251,7 +251,7 @@ def test_rank_0_is_told_when_a_member_does_not_come_in_native_code() -> None:
     assert rank.told == ["arrive 0 0", "late", "late"]
 
 
-def test_what_came_to_no_native_collective_is_not_told() -> None:
+def test_what_came_to_no_native_collective_is_not_reported() -> None:
     rank = Rank0()
     Shared(rank)
     rank.crossings.ended(0)

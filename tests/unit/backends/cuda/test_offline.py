@@ -33,7 +33,7 @@ def test_kernels_become_ptx(capability: str, monkeypatch: pytest.MonkeyPatch) ->
     assert "kernels_00.cubin" not in files
 
 
-def test_machine_code_and_its_registers_are_told(
+def test_machine_code_and_its_registers_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_ptxas(tmp_path, monkeypatch)
@@ -45,7 +45,7 @@ def test_machine_code_and_its_registers_are_told(
     assert resources in str(files["places.txt"])
 
 
-def test_what_goes_through_the_host_is_told() -> None:
+def test_what_goes_through_the_host_is_reported() -> None:
     _, files, told = compile_for("sm_90", parse_module(FED), None)
     counts = "in all: 0 launches, 0 operations, 0 bytes"
     assert told == [

@@ -97,14 +97,14 @@ def test_gpus_of_several_majors_have_none_in_common() -> None:
     assert found == Assembler(missing="GPUs of sm_90 and sm_100 have no machine code in common")
 
 
-def test_what_is_not_installed_is_told_with_what_installs_it(
+def test_what_is_not_installed_is_reported_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     remove_ptxas(monkeypatch)
     assert find_assembler(["sm_90"]).missing.startswith("nvidia-cuda-nvcc is not installed: pip ")
 
 
-def test_a_package_without_the_program_is_told(
+def test_a_package_without_the_program_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_ptxas(tmp_path, monkeypatch, "nvcc")

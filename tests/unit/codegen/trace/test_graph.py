@@ -53,7 +53,7 @@ def test_a_chain_of_any_length_has_its_variables() -> None:
     assert node.variables == {ROW, COLUMN}
 
 
-def test_a_walk_visits_every_node_once_and_stops_where_it_is_told() -> None:
+def test_a_walk_visits_every_node_once_and_stops_where_requested() -> None:
     square = Apply("mul", (ELEMENT, ELEMENT), "f32")
     twice = Apply("add", (square, square), "f32")
     assert list(reached([twice, square])) == [square, ELEMENT, twice]

@@ -200,7 +200,7 @@ def test_without_pinned_memory_kernels_poll_a_word_that_nothing_sets() -> None:
     assert bytes(device.lane.read(device.lane.flag, 8)) == bytes(8)
 
 
-def test_a_device_that_is_lost_in_a_loop_is_told_with_its_graph(device: Device) -> None:
+def test_a_device_that_is_lost_in_a_loop_is_reported_with_its_graph(device: Device) -> None:
     thunks = [*COUNTING[:3], launch("late_fault", 0, 0), Jump(0)]
     loaded, address = device.load_with_arena(thunks), device.value()
     with pytest.raises(DeviceLostError, match="ILLEGAL_ADDRESS"):

@@ -201,7 +201,7 @@ def test_only_work_of_known_time_is_launched(
         assert not lanes.launched
 
 
-def test_a_stream_waits_for_the_runs_that_it_is_told(lanes: Lanes) -> None:
+def test_a_stream_waits_for_the_runs_that_are_named(lanes: Lanes) -> None:
     loaded, address = lanes.measured(TWICE), lanes.value()
     before = lanes.device.driver.waits
     first = ProgramRun(lanes.new(), loaded, [address], is_launched=True)

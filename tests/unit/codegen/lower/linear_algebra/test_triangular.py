@@ -221,7 +221,7 @@ def test_empty_matrices_of_jax() -> None:
     assert_like_jax(lambda a: (*jax.lax.linalg.lu(a), *jnp.linalg.qr(a)), a)
 
 
-def test_a_matrix_without_factor_is_told_to_jax() -> None:
+def test_a_matrix_without_factor_is_reported_to_jax() -> None:
     a = np.array([[[1, 2], [2, 1]], [[2, 0], [9, 2]]], np.float32)
 
     def program(a: Any) -> Any:

@@ -89,7 +89,7 @@ def test_a_device_that_does_not_open_is_refused(
         opened(0)
 
 
-def test_a_machine_without_a_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise OSError(f"{name}: no such file")
 
@@ -299,7 +299,7 @@ def test_a_module_is_unloaded_with_its_last_kernel(driver: Any, cuda: FakeBindin
     assert cuda.named("cuModuleUnload") == [[MODULE]]
 
 
-def test_a_module_that_does_not_load_is_told_with_the_compilers_words(
+def test_a_module_that_does_not_load_is_reported_with_the_compilers_words(
     driver: Any, cuda: FakeBindings
 ) -> None:
     cuda.fails["cuModuleLoadData"] = CUresult.CUDA_ERROR_INVALID_PTX

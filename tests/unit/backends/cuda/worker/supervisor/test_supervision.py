@@ -91,7 +91,7 @@ def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceW
     del results
 
 
-def test_a_run_and_a_transfer_at_the_same_time_are_told_and_other_devices_go_on(
+def test_a_run_and_a_transfer_at_the_same_time_are_reported_and_other_devices_go_on(
     pipes: Path, worker: DeviceWorker
 ) -> None:
     other = DeviceWorker(1, COMMAND)
@@ -123,7 +123,7 @@ def test_a_sticky_error_ends_the_worker_and_the_log_has_the_last_launches(
     assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
 
 
-def test_a_new_program_is_told_with_the_launch_that_failed(
+def test_a_new_program_is_reported_with_the_launch_that_failed(
     worker: DeviceWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     thunks = [launch("increment", 0, 0), launch("fault", 0, 0), launch("begin")]
@@ -133,7 +133,7 @@ def test_a_new_program_is_told_with_the_launch_that_failed(
     assert caplog.text.strip().endswith("last launches: increment, fault")
 
 
-def test_a_worker_that_dies_while_a_step_runs_is_told(worker: DeviceWorker) -> None:
+def test_a_worker_that_dies_while_a_step_runs_is_reported(worker: DeviceWorker) -> None:
     def step(number: int, access: HostAccess) -> None:
         killed(worker)
         access.read(0, np.zeros(1, np.uint8))

@@ -82,7 +82,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_dimensions_are_told_and_not_moved(name: str) -> None:
+def test_dimensions_are_reported_and_not_moved(name: str) -> None:
     function, *arguments = FORMS[name]
     module = module_of(function, *arguments)
     dots = [i for i in module.entry.instructions if i.opcode is Opcode.DOT]
