@@ -94,7 +94,7 @@ LEFT_OUT: Mapping[str, str] = {
         ("joined_results", "large_matrices", "windows", "winograd"),
         "A walk takes seconds; test_walker.py walks the kernels of the small ones.",
     ),
-    "collectives": "It has two replicas; the last test here is of such a program.",
+    "native_collectives": "It has two replicas; the last test here is of such a program.",
 }
 """Golden programs that are not walked whole, and why."""
 
