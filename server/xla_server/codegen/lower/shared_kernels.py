@@ -22,6 +22,7 @@ from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit
 from xla_server.codegen.kernel_ir.statements import Call, Let, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import walk
+from xla_server.codegen.lower.lowering import kernels_of
 
 MIN_KERNELS = 3
 """Fewest kernels that become one. A second kernel takes LLVM some 10 ms, less than it takes a
@@ -48,20 +49,12 @@ _T = TypeVar("_T")
 
 def with_shared_kernels(code: Code) -> Code:
     """Return a program in which kernels that differ in numbers alone are one kernel."""
-    collective = {
-        each
-        for thunk in code.thunks
-        if isinstance(thunk, CollectiveThunk)
-        for each in thunk.kernels
-    }
+    collectives = [thunk for thunk in code.thunks if isinstance(thunk, CollectiveThunk)]
+    excluded = {kernel for each in collectives for kernel in each.kernels}
     users: dict[Kernel, list[KernelThunk]] = {}
     kernels: dict[str, Kernel] = {}
-    for thunk in code.thunks:
-        if (
-            isinstance(thunk, KernelThunk)
-            and isinstance(thunk.kernel, Kernel)
-            and thunk not in collective
-        ):
+    for thunk in kernels_of(code):
+        if isinstance(thunk.kernel, Kernel) and thunk not in excluded:
             users.setdefault(kernels.setdefault(thunk.kernel.key, thunk.kernel), []).append(thunk)
     constants = dict(code.constants)
     changed: dict[Thunk, Thunk] = {}
