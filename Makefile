@@ -99,7 +99,7 @@ conformance: $(STAMP) ## the whole oracle sweep against XLA's CPU backend (`make
 conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's place, and what only it has
 	CONFORMANCE=full CONFORMANCE_PLATFORM=cpu \
 		$(BIN)/python -m pytest -n 2 --timeout 2400 tests/conformance tests/property \
-		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower \
+		tests/unit/codegen/trace/test_elementwise.py tests/unit/codegen/lower \
 		tests/unit/codegen/schedules tests/unit/codegen/compiler tests/unit/codegen/test_no_evaluators.py \
 		tests/unit/codegen/functions tests/unit/passes tests/example_platform tests/ulps
 

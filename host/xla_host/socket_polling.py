@@ -12,8 +12,8 @@ LONG_SECONDS = 1e-4
 """Duration of `sched_yield`, in seconds, from which the processor is taken to be shared."""
 
 
-def poll_recv(line: socket.socket, most: int) -> bytes | None:
-    """Return at most `most` bytes of a socket, empty at its end; None if none come in SPIN_SECONDS.
+def poll_recv(channel: socket.socket, max_bytes: int) -> bytes | None:
+    """Return at most `max_bytes` bytes of a socket, empty at its end; None after SPIN_SECONDS.
 
     Raises:
         OSError: The socket failed.
@@ -21,7 +21,7 @@ def poll_recv(line: socket.socket, most: int) -> bytes | None:
     until = time.perf_counter() + SPIN_SECONDS
     while (now := time.perf_counter()) < until:
         try:
-            return line.recv(most, socket.MSG_DONTWAIT)
+            return channel.recv(max_bytes, socket.MSG_DONTWAIT)
         except BlockingIOError:
             os.sched_yield()
             if time.perf_counter() - now > LONG_SECONDS:
@@ -29,15 +29,15 @@ def poll_recv(line: socket.socket, most: int) -> bytes | None:
     return None
 
 
-def recv_spinning(line: socket.socket, most: int) -> bytes:
-    """Return at most `most` bytes of a socket, empty at its end, spinning before it sleeps.
+def recv_spinning(channel: socket.socket, max_bytes: int) -> bytes:
+    """Return at most `max_bytes` bytes of a socket, empty at its end, spinning before it sleeps.
 
     Raises:
         OSError: The socket failed; TimeoutError if it has a timeout that passed.
     """
-    # To sleep and be woken takes longer than what there is to wait for, on virtual machines most.
-    soon = poll_recv(line, most)
-    return line.recv(most) if soon is None else soon
+    # A sleep and a wake-up take longer than this wait, most of all on virtual machines.
+    soon = poll_recv(channel, max_bytes)
+    return channel.recv(max_bytes) if soon is None else soon
 
 
 def migrate_thread() -> None:

@@ -38,7 +38,7 @@ from xla_server.target.machine import Machine
 OUTPUT = pathlib.Path("build/bench-cpu.json")
 ROUNDS = 9
 ROUND_SECONDS = 0.02
-MOST_CALLS = 200
+MAX_CALLS = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ def measure(name: str, workload: Workload, client: xla_client.Client, shared: st
         ours = Ours(cpu, executable, workload.arguments)
         wrong = difference(ours.results(), theirs.results())
         seconds = max(theirs.seconds(), 1e-9)
-        calls = max(1, min(MOST_CALLS, int(ROUND_SECONDS / seconds)))
+        calls = max(1, min(MAX_CALLS, int(ROUND_SECONDS / seconds)))
         run = compare(name, "jaxlib CPU", ours.run, theirs.run, rounds=ROUNDS, calls=calls)
         remote = Remote(client, program.serialized, workload.arguments)
         by_rpc = compare(name, "jaxlib CPU", remote.run, theirs.run, rounds=ROUNDS, calls=calls)

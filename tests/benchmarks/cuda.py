@@ -41,8 +41,8 @@ from xla_server.execution.cancellation import Cancellation
 OUTPUT = "build/bench-cuda.json"
 ROUNDS = 5
 ROUND_SECONDS = 0.02
-MOST_CALLS = 50
-MOST_SECONDS = 3.0
+MAX_CALLS = 50
+MAX_SECONDS = 3.0
 """Seconds of one execution, after which the program is left out."""
 
 FIRST = (
@@ -86,7 +86,7 @@ def measure(name: str, workload: Workload, platform: CompiledBackend) -> Line:
         ours = Ours(platform, executable, workload.arguments)
         longer = max(_first_seconds(ours), theirs.seconds(), 1e-9)
         wrong = difference(ours.results(), theirs.results())
-        calls = max(1, min(MOST_CALLS, int(ROUND_SECONDS / longer)))
+        calls = max(1, min(MAX_CALLS, int(ROUND_SECONDS / longer)))
         runs: list[float] = []
 
         def run() -> None:
@@ -106,12 +106,12 @@ def measure(name: str, workload: Workload, platform: CompiledBackend) -> Line:
 def _first_seconds(ours: Ours) -> float:
     """Return the seconds of an execution. Raises TimeoutError for one that takes too many."""
     cancellation = Cancellation()
-    timer = threading.Timer(MOST_SECONDS, cancellation.cancel)
+    timer = threading.Timer(MAX_SECONDS, cancellation.cancel)
     timer.start()
     try:
         return timed(lambda: ours.run(cancellation))
     except CancelledError:
-        raise TimeoutError(f"an execution takes over {MOST_SECONDS} seconds") from None
+        raise TimeoutError(f"an execution takes over {MAX_SECONDS} seconds") from None
     finally:
         timer.cancel()
 

@@ -26,7 +26,7 @@ from xla_server.backends.cuda.worker.device.driver import (
 )
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.contraction.dot import plan_of
-from xla_server.target.gpu import PRODUCT_DEPTH
+from xla_server.target.gpu.properties import PRODUCT_DEPTH
 
 REPETITIONS = 5
 LAUNCHES = 1000

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cuda.outcomes import Outcome, Status
+from tests.cuda.checks.outcomes import Outcome, Status
 
 WORKERS = 4
 

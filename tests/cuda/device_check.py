@@ -43,14 +43,14 @@ def main(words: Sequence[str]) -> int:
 
 def _do(group: str, platform: str) -> None:
     # Modules of a group are loaded in its process alone.
-    from tests.cuda.groups import outcomes_of
+    from tests.cuda.checks.groups import outcomes_of
 
     for outcome in outcomes_of(group, platform):
         print(outcome.line, flush=True)
 
 
 def _do_all(given: Any) -> int:
-    from tests.cuda.group_names import NAMES
+    from tests.cuda.checks.group_names import NAMES
 
     words = [word for word in given.only.split(",") if word]
     chosen = [name for name in NAMES if not words or any(word in name for word in words)]

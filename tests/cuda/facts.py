@@ -4,7 +4,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterator
 
-from tests.cuda.outcomes import Outcome, Status
+from tests.cuda.checks.outcomes import Outcome, Status
 from tests.platforms import compiled_platform
 
 PACKAGES = (

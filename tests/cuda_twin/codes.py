@@ -17,13 +17,13 @@ def launches(module: HloModule) -> list[KernelThunk]:
     """Return the kernels of a program, none of which the host executes."""
     code = lowered(module)
     assert through_host(code) == []
-    return [row for row in code.rows if isinstance(row, KernelThunk)]
+    return [thunk for thunk in code.thunks if isinstance(thunk, KernelThunk)]
 
 
 def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
     """Return the names of the kernels of a program behind that of its instruction."""
-    rows = launches(built(function, arguments))
-    return [row.name.partition(".")[2].partition(".")[2] for row in rows]
+    thunks = launches(built(function, arguments))
+    return [thunk.name.partition(".")[2].partition(".")[2] for thunk in thunks]
 
 
 def run(module: HloModule, *arguments: Any) -> list[Any]:

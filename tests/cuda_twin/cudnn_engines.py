@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.command_line import command_line
-from tests.cuda.convolution_checks import LAYERS, SQUARE, convolution_plans
+from tests.cuda.checks.convolution_checks import LAYERS, SQUARE, convolution_plans
 from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError, cudnn
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     AttributeName,
@@ -32,7 +32,7 @@ from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     library,
 )
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
-from xla_server.target.convolution import Direction
+from xla_server.target.gpu.convolution import Direction
 
 _DRIVER = "libcuda.so.1"
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.cuda.fault_checks import ENDLESS_KERNEL
+from tests.cuda.checks.fault_checks import ENDLESS_KERNEL
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernels_of
 from tests.cuda_twin.schedules.test_rows import module_of, numbers
@@ -42,7 +42,7 @@ from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu import ACCESS_BYTES, GPUS
+from xla_server.target.gpu.properties import ACCESS_BYTES, GPUS
 from xla_server.target.machine import Machine
 
 REGISTERS = 64
@@ -98,14 +98,14 @@ class Code:
 def test_elementwise_kernels_fit_in_registers(kind: E, name: str, tmp_path: Path) -> None:
     program = rows.every_operation(kind)
     module = built(
-        lambda *p: ops.tuple([row(*p) for row in program.rows.values()], p[0].builder),
+        lambda *p: ops.tuple([row(*p) for row in program.thunks.values()], p[0].builder),
         program.arrays,
     )
     code = Code(kernels_of(module), name, tmp_path)
-    assert len(code.registers) == len(program.rows)
+    assert len(code.registers) == len(program.thunks)
     assert max(code.registers.values()) <= (REGISTERS_OF_COMPLEX if kind.is_complex else REGISTERS)
     assert code.memory == {IN_REGISTERS}
-    for number, opcode in enumerate(program.rows):
+    for number, opcode in enumerate(program.thunks):
         if kind is E.F32:
             assert code.count(f"k{number}", IN_F64) == 0, opcode
 

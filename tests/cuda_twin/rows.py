@@ -16,7 +16,7 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 def plans(code: Code) -> list[LibraryPlan]:
     """Return what libraries compute of a program, in the order of the rows."""
-    kernels = (row.kernel for row in code.rows if isinstance(row, KernelThunk))
+    kernels = (row.kernel for row in code.thunks if isinstance(row, KernelThunk))
     return [kernel for kernel in kernels if isinstance(kernel, LibraryPlan)]
 
 
@@ -25,11 +25,11 @@ def results_of(code: Code, arguments: Sequence[Any]) -> list[Any]:
     driver = TwinDriver()
     stream = driver.new_stream()
     given = dict(zip(code.parameters, arguments, strict=True)) | code.constants
-    values = dict.fromkeys([*given, *(value for row in code.rows for value in writes(row))])
+    values = dict.fromkeys([*given, *(value for row in code.thunks for value in writes(row))])
     places = {value: driver.allocate(value.byte_size, stream) for value in values}
     for value, array in given.items():
         driver.upload(places[value], _bytes(np.array(array)), stream)
-    for row in code.rows:
+    for row in code.thunks:
         match row:
             case CopyThunk():
                 copy = DeviceCopy(places[row.target], places[row.source], row.source.byte_size)

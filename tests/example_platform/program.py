@@ -1,4 +1,4 @@
-"""Programs of the example platform: rows executed one after the other by Python."""
+"""Programs of the example platform: thunks executed one after the other by Python."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,14 +14,14 @@ from xla_server.buffers.code import (
     CANCELLATION,
     Branch,
     Code,
+    CollectiveThunk,
     CopyThunk,
     HostThunk,
     Jump,
     KernelThunk,
     Label,
-    MeetThunk,
-    Row,
     Switch,
+    Thunk,
     Value,
 )
 from xla_server.buffers.work import ProgramWork
@@ -32,22 +32,24 @@ Bytes = np.ndarray[Any, Any]
 
 
 class WalkedProgram:
-    """Implements xla_server.backends.loaded_program.LoadedProgram, but for times of rows."""
+    """Implements xla_server.backends.loaded_program.LoadedProgram, but for times of thunks."""
 
     def __init__(
         self, code: Code, assignment: Assignment, blocks: BlockPool, work: ProgramWork | None
     ) -> None:
         """Raises UnsupportedKernelError for a kernel that cannot be walked."""
-        for row in code.rows:
-            if isinstance(row, KernelThunk):
-                _require_supported(row)
+        for thunk in code.thunks:
+            if isinstance(thunk, KernelThunk):
+                _require_supported(thunk)
         self.code = code
         self.work = work
-        self.rows: Sequence[Row] = [row for row in code.rows if not isinstance(row, Label)]
+        self.thunks: Sequence[Thunk] = [
+            thunk for thunk in code.thunks if not isinstance(thunk, Label)
+        ]
         self.results = assignment.results
         self._assignment = assignment
         self._blocks = blocks
-        self._labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, Label)}
+        self._labels = {thunk: n for n, thunk in enumerate(code.thunks) if isinstance(thunk, Label)}
         arrays = dict(enumerate(code.constants.values()))
         self.constants: Mapping[int, MemoryBlock] = {
             n: self._block_of(a) for n, a in arrays.items()
@@ -89,7 +91,7 @@ class WalkedProgram:
         places = dict(zip(_numbered("parameter", len(addresses)), addresses, strict=True))
         places |= {Location("constant", n): block.address for n, block in self.constants.items()}
         places |= {Location("result", n): block.address for n, block in results.items()}
-        _Run(self._assignment, self._labels, places, arena, context).walk(self.code.rows)
+        _Run(self._assignment, self._labels, places, arena, context).walk(self.code.thunks)
         return results, 0
 
     def run_on_arrays(
@@ -112,11 +114,11 @@ class WalkedProgram:
         return block
 
 
-def _require_supported(row: KernelThunk) -> None:
+def _require_supported(thunk: KernelThunk) -> None:
     try:
-        supported(row.kernel)
+        supported(thunk.kernel)
     except UnsupportedKernelError as error:
-        raise UnsupportedKernelError(f"%{row.name}: {error}") from error
+        raise UnsupportedKernelError(f"%{thunk.name}: {error}") from error
 
 
 class _Run:
@@ -134,21 +136,26 @@ class _Run:
         self._places, self._arena = places, arena
         self._context, self._cancellation = context, context.options.cancellation
 
-    def walk(self, rows: Sequence[Row]) -> None:
-        """Execute rows from the first on, until there is none."""
+    def walk(self, thunks: Sequence[Thunk]) -> None:
+        """Execute thunks from the first on, until there is none."""
         number = 0
-        while number < len(rows):
+        while number < len(thunks):
             self._cancellation.check()
-            target = self._do(rows[number])
+            target = self._do(thunks[number])
             number = number + 1 if target is None else self._labels[target]
 
-    def _do(self, row: Row) -> Label | None:
-        """Execute a row; return the label to go on at, None for the next row."""
-        match row:
+    def _do(self, thunk: Thunk) -> Label | None:
+        """Execute a thunk; return the label to go on at, None for the next thunk."""
+        match thunk:
             case KernelThunk():
-                run(row.kernel, [self._bytes(value) for value in row.arguments], 0, row.work_items)
+                run(
+                    thunk.kernel,
+                    [self._bytes(value) for value in thunk.arguments],
+                    0,
+                    thunk.work_items,
+                )
             case CopyThunk():
-                self._bytes(row.target)[:] = self._bytes(row.source)
+                self._bytes(thunk.target)[:] = self._bytes(thunk.source)
             case Jump(label=label):
                 return label
             case Branch(predicate=predicate, otherwise=otherwise):
@@ -157,15 +164,15 @@ class _Run:
                 chosen = int(self._bytes(index).view(np.int32)[0])
                 return labels[chosen if 0 <= chosen < len(labels) else -1]
             case HostThunk():
-                self._do_on_host(row)
-            case MeetThunk(host=host, end=end):
+                self._do_on_host(thunk)
+            case CollectiveThunk(host=host, end=end):
                 self._do_on_host(host)
                 return end
         return None
 
-    def _do_on_host(self, row: HostThunk) -> None:
-        reads, writes = (list(map(self._array, values)) for values in (row.reads, row.writes))
-        row.run(self._context.host, reads, writes)
+    def _do_on_host(self, thunk: HostThunk) -> None:
+        reads, writes = (list(map(self._array, values)) for values in (thunk.reads, thunk.writes))
+        thunk.run(self._context.host, reads, writes)
 
     def _array(self, value: Value) -> Any:
         dtype, dimensions = value.shape.element_type.dtype, value.shape.dimensions

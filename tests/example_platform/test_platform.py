@@ -94,7 +94,7 @@ LEFT_OUT: Mapping[str, str] = {
         ("joined_results", "large_matrices", "windows", "winograd"),
         "A walk takes seconds; test_walker.py walks the kernels of the small ones.",
     ),
-    "meetings": "It has two replicas; the last test here is of such a program.",
+    "native_collectives": "It has two replicas; the last test here is of such a program.",
 }
 """Golden programs that are not walked whole, and why."""
 
@@ -202,7 +202,7 @@ def test_a_result_is_written_where_a_donated_argument_was() -> None:
 
 
 def test_participants_meet_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = """HloModule meeting
+    text = """HloModule collective
 add { a = u32[] parameter(0)
   b = u32[] parameter(1)
   ROOT s = u32[] add(a, b) }

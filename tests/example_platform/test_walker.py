@@ -124,7 +124,7 @@ def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None
 
 
 @pytest.mark.parametrize(
-    ("corpus", "most_evaluations", "step", "least"),
+    ("corpus", "max_evaluations", "step", "least"),
     [
         # All but Winograd's tiles, which a smaller program walks below.
         ("golden", 400_000, 1, 79),
@@ -134,13 +134,11 @@ def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None
         ("graphs", 500, 1 if FULL else 3, 50),
     ],
 )
-def test_the_walker_and_cpu_agree(
-    corpus: str, most_evaluations: int, step: int, least: int
-) -> None:
+def test_the_walker_and_cpu_agree(corpus: str, max_evaluations: int, step: int, least: int) -> None:
     """Kernels of few evaluations, at least so many, give the same."""
     count = 0
     for program, thunk, constants in _kernels(corpus, step):
-        if _cost(supported(thunk.kernel)) <= most_evaluations:
+        if _cost(supported(thunk.kernel)) <= max_evaluations:
             _assert_same(program, thunk, constants)
             count += 1
     assert count >= least

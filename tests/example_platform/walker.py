@@ -267,7 +267,7 @@ def _of_item(node: ParallelFor, frame: Frame, item: int) -> Frame:
 
 
 def _run_together(statements: Sequence[Statement], frames: Sequence[Frame]) -> None:
-    """Execute statements for all work items of a group, one after the other between meetings."""
+    """Execute statements for all work items of a group, one after the other between barriers."""
     for statement in statements:
         inside = [statement, *(each for each, _ in walk(blocks_of(statement)))]
         if isinstance(statement, Shuffle):

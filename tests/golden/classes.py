@@ -19,7 +19,7 @@ from tests.golden.kernels import PROGRAMS, WIDTHS
 from tests.processors import MACHINES
 from xla_server import codegen
 from xla_server.backends.compiled.compilation import compile_module
-from xla_server.buffers.code import Code, Row
+from xla_server.buffers.code import Code, Thunk
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.called_functions import CALLED, WITH_BRANCHES
 from xla_server.codegen.instructions.lapack import ROUTINES
@@ -48,7 +48,7 @@ _LAPACK = {"he": "sy", "un": "or"}
 
 def emitted() -> Iterator[str]:
     """Yield every class that the compiler can emit, from its source and its tables."""
-    yield from (f"row {kind.__name__}" for kind in get_args(Row))
+    yield from (f"thunk {kind.__name__}" for kind in get_args(Thunk))
     yield from (f"schedule {schedule.name}" for schedule in SCHEDULES)
     for package in MAKERS:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -101,7 +101,7 @@ def held(program: str) -> Iterator[str]:
             path = Path(each.co_filename)
             if path.is_relative_to(ROOT):
                 yield f"maker {path.relative_to(ROOT)} {each.co_qualname}"
-        yield from (f"row {type(row).__name__}" for row in code.rows)
+        yield from (f"thunk {type(row).__name__}" for row in code.thunks)
         for thunk in kernels_of(code):
             assert isinstance(thunk.kernel, Kernel)
             for statement, _ in walk(thunk.kernel.body):

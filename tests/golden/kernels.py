@@ -10,7 +10,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import CopyThunk, KernelThunk
-from xla_server.buffers.listing import row_listing
+from xla_server.buffers.listing import thunk_listing
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
@@ -59,8 +59,8 @@ def generated(name: str, width: str) -> str:
     module = parse_module(PROGRAMS[name].read_text())
     code = compile_module(module, target=Target.of(MACHINES[width])).code
     parts, seen = [], set()
-    _, *lines = row_listing(code)
-    for row, line in zip(code.rows, lines, strict=True):
+    _, *lines = thunk_listing(code)
+    for row, line in zip(code.thunks, lines, strict=True):
         if isinstance(row, KernelThunk):
             arguments = ", ".join(f"%{value.name}" for value in row.arguments)
             head = (

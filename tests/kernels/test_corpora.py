@@ -49,7 +49,7 @@ def test_kernels_obey_the_rules_and_their_source_means_the_same(corpus: str) -> 
 def _partly_overwritten(program: Code) -> Iterator[str]:
     """Values that a kernel reads while it writes another one over a part of them."""
     places = assign(program).locations
-    for row in program.rows:
+    for row in program.thunks:
         if not isinstance(row, KernelThunk):
             continue
         for written, read in itertools.product(row.writes, row.reads):

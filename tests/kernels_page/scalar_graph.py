@@ -12,7 +12,7 @@ from xla_server.codegen.trace.graph import (
     ReductionResult,
     Store,
 )
-from xla_server.ir.affine import Affine, Variable
+from xla_server.ir.analysis.affine import Affine, Variable
 
 LETTERS = "ijklmn"
 """Names of loop variables, in the order that they are met."""

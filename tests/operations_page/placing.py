@@ -64,7 +64,7 @@ def _place_of(opcode: Opcode, program: Stated) -> Way:
 
 
 def _places(code: Code) -> Iterator[Way]:
-    for row in code.rows:
+    for row in code.thunks:
         match row:
             case KernelThunk(kernel=GridKernel()) | CopyThunk():
                 yield Way.KERNEL

@@ -9,7 +9,7 @@ from xla_server.backends.compiled.compilation import Compilation, costs_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.ops.elementwise.elementwise_op import CostClass
-from xla_server.target.gpu import COUNTED_LANES
+from xla_server.target.gpu.properties import COUNTED_LANES
 from xla_server.target.target import Target
 
 OPERATIONS = 1.25

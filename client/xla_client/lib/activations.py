@@ -5,8 +5,8 @@ import math
 from xla_client import ops
 from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import arithmetic, constants
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.shape import Shape
 

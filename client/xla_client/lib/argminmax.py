@@ -8,8 +8,8 @@ import functools
 from xla_client import ops
 from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import constants
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Builder, Op
-from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError
 from xla_contract.types.element_type import ElementType, ElementTypeLike

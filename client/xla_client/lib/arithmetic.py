@@ -17,7 +17,7 @@ from xla_client.ops.reduction.standard_reductions import (
     scalar_computation,
     sum,
 )
-from xla_client.programs.checked import checked
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.computation import Computation
 from xla_contract.types.element_type import ElementTypeLike
 

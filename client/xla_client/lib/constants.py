@@ -9,9 +9,9 @@ import numpy as np
 from xla_client import ops
 from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
 from xla_client.ops.elementwise.special_values import extreme_array, floating_info, number_array
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.scalars import Scalar, scalar_array
 from xla_client.programs.builder import Builder, Op
-from xla_client.programs.checked import checked
-from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.literal import Array

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from xla_client import ops
 from xla_client.coercion.records import ConvolutionNumbers, convolution_numbers
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Dimensions, Op, integers
-from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
 from xla_contract.types.shape import Shape

@@ -6,8 +6,8 @@ from typing import Protocol
 from xla_client import ops
 from xla_client.lib import constants
 from xla_client.ops.reduction.standard_reductions import scalar_computation
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Builder, Op
-from xla_client.programs.checked import checked
 from xla_contract.types.element_type import ElementType
 
 _DOC = """{text}

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from xla_client import ops
 from xla_client.coercion.records import Precision
 from xla_client.lib import arithmetic, matrix
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError, ShapeError, XlaError
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementTypeLike

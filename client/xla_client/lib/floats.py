@@ -2,8 +2,8 @@
 
 from xla_client import ops
 from xla_client.lib import constants
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 

@@ -10,8 +10,8 @@ from xla_client import ops
 from xla_client.lib import constants, floats
 from xla_client.lib.special import polynomial
 from xla_client.ops.elementwise.double_precision import in_double_precision
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 
 _SHIFT = 10
 """Smallest argument for which the asymptotic series are accurate to the last digit; smaller

@@ -6,9 +6,9 @@ they are written, as `ops.gather` and `ops.scatter` do.
 
 from xla_client import ops
 from xla_client.lib import constants
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.operands import ComputationLike
 from xla_client.programs.builder import Dimensions, Op, Operands, as_sequence, integers
-from xla_client.programs.checked import checked
-from xla_client.programs.operands import ComputationLike
 from xla_contract.errors import ShapeError
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType

@@ -9,12 +9,12 @@ from typing import Any, overload
 from xla_client import ops
 from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import constants
-from xla_client.programs import operands
+from xla_client.programs.arguments import operands
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Op, Values, builder_of, errors_at, promoted
-from xla_client.programs.checked import checked
 from xla_client.programs.control_flow import loop_of_functions
 from xla_client.programs.functions import check_arity
-from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 

@@ -3,8 +3,8 @@
 from xla_client import ops
 from xla_client.lib import arithmetic, constants
 from xla_client.ops.contraction.contraction import batch_dot, matmul
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
 from xla_contract.types.shape import Shape
 

@@ -9,9 +9,9 @@ import itertools
 
 from xla_client import ops
 from xla_client.ops.elementwise.elementwise import BinaryFunction
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Dimensions, Op, integers
-from xla_client.programs.checked import checked
-from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 
 

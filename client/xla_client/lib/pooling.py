@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from xla_client import ops
 from xla_client.lib import arithmetic, constants
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.windows import Padding, pairs_of
 from xla_client.programs.builder import Dimensions, Op, integers
-from xla_client.programs.checked import checked
-from xla_client.programs.windows import Padding, pairs_of
 from xla_contract.errors import ShapeError
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.shape import Shape

@@ -15,8 +15,8 @@ from xla_client import ops
 from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_client.lib import constants, slicing
 from xla_client.lib.special import erf_inv
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Builder, Dimensions, Op, integers
-from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.random.rng_bit_generator import THREE_FRY_PARITY, THREE_FRY_ROTATIONS

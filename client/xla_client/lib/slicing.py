@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_client import ops
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Dimensions, Op, Operands, as_sequence, integers
-from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers
 

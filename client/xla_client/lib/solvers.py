@@ -4,8 +4,8 @@ from xla_client import ops
 from xla_client.lib import arithmetic, constants, indexing, loops, slicing
 from xla_client.lib.factorizations import lu_decomposition, permutation_sign, square_dimensions
 from xla_client.lib.matrix import get_matrix_diagonal
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose
 from xla_contract.types.element_type import ElementType

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from xla_client import ops
 from xla_client.lib import constants
 from xla_client.ops.elementwise.double_precision import computed_in_double, in_double_precision
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 

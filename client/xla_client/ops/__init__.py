@@ -128,7 +128,7 @@ from xla_client.ops.shaping.slicing import (
 )
 from xla_client.ops.shaping.subscript import subscript
 from xla_client.programs import operators
-from xla_client.programs.familiar_names import FAMILIAR_NAMES
+from xla_client.programs.arguments.familiar_names import FAMILIAR_NAMES
 
 __all__ = [
     "all_gather",

@@ -13,6 +13,8 @@ partition has an exchange of its own. With a `channel_id` other than 0 it depend
 from collections.abc import Sequence
 
 from xla_client.ops import control
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.operands import ComputationLike
 from xla_client.programs.builder import (
     Builder,
     Op,
@@ -22,9 +24,7 @@ from xla_client.programs.builder import (
     errors_at,
     integers,
 )
-from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike
 from xla_contract.errors import ShapeError
 from xla_contract.ops.collectives.all_gather import AllGatherAttributes
 from xla_contract.ops.collectives.all_reduce import AllReduceAttributes

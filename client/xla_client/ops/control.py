@@ -9,7 +9,10 @@ from typing import Any
 
 from xla_client.coercion.numbers import data
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.programs import operands as operand_rules
+from xla_client.programs.arguments import operands as operand_rules
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.operands import ComputationLike
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import (
     Builder,
     Op,
@@ -20,12 +23,9 @@ from xla_client.programs.builder import (
     errors_at,
     promoted,
 )
-from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_client.programs.control_flow import branches, loop, scanned
 from xla_client.programs.functions import call_computation
-from xla_client.programs.operands import ComputationLike
-from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.control.custom_call import CustomCallAttributes
 from xla_contract.ops.control.tuple import GetTupleElementAttributes

@@ -8,8 +8,8 @@ programs of one `Client.execute_parallel`; else one that `Client.create_channel_
 
 from xla_client.coercion.numbers import data
 from xla_client.coercion.shapes import ShapeLike, as_shape
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Builder, Op
-from xla_client.programs.checked import checked
 from xla_contract.ops.feeds.infeed import InfeedAttributes
 from xla_contract.ops.feeds.outfeed import OutfeedAttributes
 from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes

@@ -1,5 +1,7 @@
 """Reading and writing slices at computed indices. Semantics: XLA's Gather and Scatter."""
 
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.operands import ComputationLike
 from xla_client.programs.builder import (
     Dimensions,
     Op,
@@ -9,9 +11,7 @@ from xla_client.programs.builder import (
     errors_at,
     integers,
 )
-from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike
 from xla_contract.ops.indexing.gather import GatherAttributes
 from xla_contract.ops.indexing.scatter import ScatterAttributes
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers

@@ -1,8 +1,8 @@
 """Factorisations, solvers and transforms. Semantics: XLA's Cholesky, TriangularSolve, Fft."""
 
 from xla_client.coercion.records import choice
+from xla_client.programs.arguments.checked import Choice, checked
 from xla_client.programs.builder import Dimensions, Op, integers
-from xla_client.programs.checked import Choice, checked
 from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
 from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes

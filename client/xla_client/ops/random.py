@@ -2,9 +2,9 @@
 
 from xla_client.coercion.records import choice
 from xla_client.coercion.shapes import ShapeLike, as_shape
+from xla_client.programs.arguments.checked import Choice, checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Builder, Op, builder_of, promoted
-from xla_client.programs.checked import Choice, checked
-from xla_client.programs.scalars import Scalar
 from xla_contract.ops.random.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.random.rng_bit_generator import (
     UNSIGNED_OF_WIDTH,

@@ -12,13 +12,13 @@ from typing import Any, NoReturn, TypeAlias
 from xla_client.coercion.literals import as_array, as_literal
 from xla_client.coercion.numbers import Dimensions, data, integers
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.programs import operands as operand_rules
-from xla_client.programs.checked import CONVERTERS, checked
+from xla_client.programs.arguments import operands as operand_rules
+from xla_client.programs.arguments.checked import CONVERTERS, checked
+from xla_client.programs.arguments.operands import ComputationLike
+from xla_client.programs.arguments.scalars import Scalar, scalar_array
 from xla_client.programs.computation import Computation
 from xla_client.programs.module_embedding import Embedding, Names
-from xla_client.programs.operands import ComputationLike
 from xla_client.programs.operators import Operators
-from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.ops.control.parameter import ParameterAttributes

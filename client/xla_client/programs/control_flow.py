@@ -4,12 +4,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client.programs import operands
+from xla_client.programs.arguments import operands
+from xla_client.programs.arguments.operands import ComputationLike
+from xla_client.programs.arguments.scalars import SCALAR_TYPES, Scalar
 from xla_client.programs.builder import Builder, Op, Values, builder_of, promoted
 from xla_client.programs.computation import Computation
 from xla_client.programs.functions import Inner, as_result, begun, called, raw_result
-from xla_client.programs.operands import ComputationLike
-from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.reduction.scan import ScanAttributes

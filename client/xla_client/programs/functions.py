@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xla_client.programs import operands
+from xla_client.programs.arguments import operands
+from xla_client.programs.arguments.operands import ComputationLike
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Builder, Op, promoted
 from xla_client.programs.computation import Computation
-from xla_client.programs.operands import ComputationLike
-from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
 from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.ops.control.tuple import GetTupleElementAttributes

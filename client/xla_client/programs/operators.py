@@ -12,8 +12,8 @@ from typing import Any, Never, NoReturn, Self, SupportsIndex, TypeAlias
 import numpy as np
 
 from xla_client.coercion.numbers import RunValue, described
-from xla_client.programs.familiar_names import FAMILIAR_NAMES
-from xla_client.programs.scalars import SCALAR_TYPES, Scalar
+from xla_client.programs.arguments.familiar_names import FAMILIAR_NAMES
+from xla_client.programs.arguments.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.shape import Shape

@@ -81,7 +81,7 @@ class GatheredRuns:
             _fail(futures, error)
             return
 
-        def tell() -> None:
+        def notify() -> None:
             # The loop of an abandoned coroutine may be closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, futures, pending)
@@ -92,7 +92,7 @@ class GatheredRuns:
 
         for future in futures:
             future.add_done_callback(stop_if_alone)
-        pending.add_done_callback(tell)
+        pending.add_done_callback(notify)
 
 
 def _settle(futures: "list[asyncio.Future[Any]]", pending: Any) -> None:

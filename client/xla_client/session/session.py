@@ -221,12 +221,12 @@ class Session:
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
-        def tell() -> None:
+        def notify() -> None:
             # The loop of an abandoned coroutine may be closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
-        pending.add_done_callback(tell)
+        pending.add_done_callback(notify)
         try:
             await done.wait()
         except asyncio.CancelledError:

@@ -102,11 +102,11 @@ def _parts(shape: Shape, progress: Progress | None) -> Iterator[tuple[int, Progr
     before = 0
     for number, part in enumerate(shape.tuple_shapes):
 
-        def tell(done: int, _: int, before: int = before) -> None:
+        def notify(done: int, _: int, before: int = before) -> None:
             if progress is not None:
                 progress(before + done, shape.byte_size)
 
-        yield number, None if progress is None else tell
+        yield number, None if progress is None else notify
         before += part.byte_size
 
 

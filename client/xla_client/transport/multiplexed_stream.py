@@ -10,7 +10,7 @@ from typing import Protocol
 from xla_contract.errors import NotBegunError, UnavailableError, XlaError
 from xla_contract.stubs import xla_extension_pb2
 
-_PATIENCE = 0.01
+_CLOSE_RETRY_SECONDS = 0.01
 """Seconds that closing waits for a call in progress before it cancels the stream; repeated until it
 ends."""
 
@@ -71,7 +71,7 @@ class MultiplexedStream:
     def close(self) -> None:
         """End the stream; a call in progress is cut off."""
         self._is_closed = True
-        while not self._using.acquire(timeout=_PATIENCE):
+        while not self._using.acquire(timeout=_CLOSE_RETRY_SECONDS):
             # A thread inside a call sees its end, and leaves.
             stream = self._stream
             if stream is not None:

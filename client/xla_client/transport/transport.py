@@ -493,13 +493,13 @@ def client_name() -> str:
     return f"xla_client {version('xla-service')}"
 
 
-def keepalive_options(quiet: float, patience: float) -> tuple[tuple[str, int], ...]:
+def keepalive_options(quiet: float, timeout: float) -> tuple[tuple[str, int], ...]:
     """Return the channel options that detect a dead server, from times in seconds."""
     return (
         ("grpc.keepalive_time_ms", round(1000 * quiet)),
-        ("grpc.keepalive_timeout_ms", round(1000 * patience)),
+        ("grpc.keepalive_timeout_ms", round(1000 * timeout)),
         # Other pings wait for this one, which may be behind megabytes on a slow connection.
-        ("grpc.http2.ping_timeout_ms", round(1000 * (quiet + patience))),
+        ("grpc.http2.ping_timeout_ms", round(1000 * (quiet + timeout))),
         # A stream without messages is the usual state.
         ("grpc.http2.max_pings_without_data", 0),
     )

@@ -8,20 +8,20 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.backends.platform import Device
 from xla_server.buffers.assignment import Location, MemoryUse
-from xla_server.buffers.code import Code, Row
+from xla_server.buffers.code import Code, Thunk
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import MeetingPlan
+from xla_server.execution.collectives_protocol import CollectivePlan
 from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import RunContext
 
 
 class ProgramInTurns(Protocol):
-    """A program that needs the host for nothing but meetings, which may be native, too."""
+    """A program that needs the host for nothing but collectives, which may be native, too."""
 
     @property
-    def plan(self) -> MeetingPlan:
-        """Its native meetings."""
+    def plan(self) -> CollectivePlan:
+        """Its native collectives."""
 
     def run_in_turns(
         self,
@@ -33,8 +33,8 @@ class ProgramInTurns(Protocol):
         """Return the result of `LoadedProgram.run` for each participant, and the blocked ones.
 
         `addresses` has each participant's arguments, in the order of `records`, the addresses of
-        their records of meetings. A blocked participant waits for others that never arrive; it is
-        mapped to the number of the meeting. If there are any, there are no results.
+        their records of collectives. The result maps each participant whose group never arrives
+        to the number of the collective. If there are any, there are no results.
         """
 
 
@@ -46,8 +46,8 @@ class LoadedProgram(Protocol):
         """The code that was loaded."""
 
     @property
-    def rows(self) -> Sequence[Row]:
-        """The thunks that are executed, in the order in which `RowTimes` numbers their rows."""
+    def thunks(self) -> Sequence[Thunk]:
+        """The thunks that are executed, in the order in which `ThunkTimes` numbers them."""
 
     @property
     def memory(self) -> MemoryUse:
@@ -91,5 +91,5 @@ class LoadedProgram(Protocol):
     ) -> tuple[list[Array], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles.
 
-        Meetings with other participants are not native here.
+        Collectives with other participants are not native here.
         """

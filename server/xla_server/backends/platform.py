@@ -107,8 +107,8 @@ InTurns: TypeAlias = Callable[
 ]
 """Runs the participants of a grid, with these arguments on these devices, in one thread.
 
-Returns None unless all meetings are native on this grid. Raises as Executable.execute, and
-FailedPreconditionError if members of a group never arrive at a meeting.
+Returns None unless all collectives are native on this grid. Raises as Executable.execute, and
+FailedPreconditionError if members of a group never arrive at a collective.
 """
 
 

@@ -139,9 +139,11 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
 
 def _pairs(code: Code) -> list[tuple[Value, Value]]:
     """Return pairs of values for which sharing saves a copy or memory, largest copies first."""
-    copies = [(row.target, row.source) for row in code.rows if isinstance(row, CopyThunk)]
+    copies = [(thunk.target, thunk.source) for thunk in code.thunks if isinstance(thunk, CopyThunk)]
     copies.sort(key=lambda pair: -pair[0].byte_size)
-    in_place = [pair for row in code.rows if isinstance(row, KernelThunk) for pair in row.in_place]
+    in_place = [
+        pair for thunk in code.thunks if isinstance(thunk, KernelThunk) for pair in thunk.in_place
+    ]
     return copies + in_place
 
 

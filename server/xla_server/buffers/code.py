@@ -1,7 +1,7 @@
 """The code of a program before buffer assignment: thunks over values, in one sequence.
 
-A thunk of the sequence is also called a row. While loops and conditionals are jumps between rows,
-so that liveness is one analysis over one sequence and the executor needs no stack.
+While loops and conditionals are jumps between thunks, so that liveness is one analysis over one
+sequence and the executor needs no stack.
 """
 
 import dataclasses
@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.cost_analysis import Cost
+from xla_server.ir.analysis.participants import Placement
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import Placement
 from xla_server.target.loop_tuning import Chunks
 
 
@@ -140,10 +140,10 @@ REFERENCED_BYTES = 1 << 16
 """Bytes of all operands above which members that run in turns read each other's, uncopied."""
 
 MAX_REFERENCES = 6
-"""Number of operands whose addresses a seat of runtime/meetings.py can hold."""
+"""Number of operands whose addresses a seat of runtime/collective_records.py can hold."""
 
 POSITION = Value(Shape.parse("s64[]"), "position")
-"""The position of the participant in its placement as an argument of the kernels of a meeting."""
+"""The position of the participant in its placement, an argument of the kernels of a collective."""
 
 GROUP_SIZE = Value(Shape.parse("s64[]"), "group_size")
 """The number of members of the participant's group as an argument of these kernels."""
@@ -162,11 +162,11 @@ class Label:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MeetThunk:
+class CollectiveThunk:
     """Meet the other members of a group in native code; `placements` are by participant.
 
     The `kernels`, the thunks up to `end`, then compute the results from `Gathered` operands.
-    Without native meetings `host` computes them, and the run continues at `end`. Results may
+    Without native collectives `host` computes them, and the run continues at `end`. Results may
     overwrite the operands unless `is_referenced`.
     """
 
@@ -202,13 +202,13 @@ class MeetThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LeaveThunk:
-    """Wait until all members have read the operands of a meeting, if they run in turns.
+    """Wait until all members have read the operands of a collective, if they run in turns.
 
     Members other than the first copy results that `is_made_once` here.
     """
 
     kind: ClassVar[str] = "leave"
-    meeting: MeetThunk
+    collective: CollectiveThunk
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +221,7 @@ class Jump:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """Jump to a label if the predicate is false, else continue with the next row."""
+    """Jump to a label if the predicate is false, else continue with the next thunk."""
 
     kind: ClassVar[str] = "branch"
     predicate: Value
@@ -237,61 +237,69 @@ class Switch:
     labels: tuple[Label, ...]
 
 
-Row: TypeAlias = (
-    KernelThunk | CopyThunk | HostThunk | MeetThunk | LeaveThunk | Label | Jump | Branch | Switch
+Thunk: TypeAlias = (
+    KernelThunk
+    | CopyThunk
+    | HostThunk
+    | CollectiveThunk
+    | LeaveThunk
+    | Label
+    | Jump
+    | Branch
+    | Switch
 )
 """A thunk or a label; listings and profiles show its `kind`."""
 
 
 @dataclasses.dataclass(slots=True)
 class Code:
-    """A program: its rows, parameters, constants and results.
+    """A program: its thunks, parameters, constants and results.
 
-    `origins` maps a row to the instruction that it was made for, if there is one. `costs` has the
-    operations of an instruction's rows, recomputation included, if the lowering has counted them.
-    `chunks` are the tuned sizes of the chunks that launches are divided into. `joined` maps a row
+    `origins` maps a thunk to the instruction that it was made for, if there is one. `costs` has the
+    operations of an instruction's thunks, recomputation included, if the lowering has counted them.
+    `chunks` are the tuned sizes of the chunks that launches are divided into. `joined` maps a thunk
     of several kernels to the thunks that were joined; each of them has its origin. `numbers` are
     the opcodes (replica-id, partition-id) of the last parameters, which the executor passes.
     """
 
-    rows: list[Row]
+    thunks: list[Thunk]
     parameters: list[Value]
     constants: dict[Value, Any]
     results: list[Value]
-    origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
+    origins: dict[Thunk, HloInstruction] = dataclasses.field(default_factory=dict)
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
     chunks: Chunks = Chunks()  # noqa: RUF009
-    joined: dict[Row, tuple[KernelThunk, ...]] = dataclasses.field(default_factory=dict)
+    joined: dict[Thunk, tuple[KernelThunk, ...]] = dataclasses.field(default_factory=dict)
     numbers: tuple[Opcode, ...] = ()
 
-    def instructions(self, row: Row) -> list[HloInstruction]:
-        """Return the instructions that a row was made for."""
-        parts = self.joined.get(row, (row,))
+    def instructions(self, thunk: Thunk) -> list[HloInstruction]:
+        """Return the instructions that a thunk was made for."""
+        parts = self.joined.get(thunk, (thunk,))
         return [self.origins[part] for part in parts if part in self.origins]
 
 
-def reads(row: Row) -> tuple[Value, ...]:
-    """Return the values that a row reads."""
-    if isinstance(row, KernelThunk):
-        return (*row.reads, *row.updates)
-    if isinstance(row, HostThunk):
-        return row.reads
-    if isinstance(row, MeetThunk):
-        return row.host.reads
-    if isinstance(row, LeaveThunk):
-        host = row.meeting.host
-        return (*host.reads, *(host.writes if row.meeting.is_made_once else ()))
-    if isinstance(row, CopyThunk):
-        return (row.source,)
-    if isinstance(row, Branch):
-        return (row.predicate,)
-    return (row.index,) if isinstance(row, Switch) else ()
+def reads(thunk: Thunk) -> tuple[Value, ...]:
+    """Return the values that a thunk reads."""
+    if isinstance(thunk, KernelThunk):
+        return (*thunk.reads, *thunk.updates)
+    if isinstance(thunk, HostThunk):
+        return thunk.reads
+    if isinstance(thunk, CollectiveThunk):
+        return thunk.host.reads
+    if isinstance(thunk, LeaveThunk):
+        host = thunk.collective.host
+        return (*host.reads, *(host.writes if thunk.collective.is_made_once else ()))
+    if isinstance(thunk, CopyThunk):
+        return (thunk.source,)
+    if isinstance(thunk, Branch):
+        return (thunk.predicate,)
+    return (thunk.index,) if isinstance(thunk, Switch) else ()
 
 
-def writes(row: Row) -> tuple[Value, ...]:
-    """Return the values that a row writes."""
-    if isinstance(row, (KernelThunk, HostThunk)):
-        return row.writes
-    if isinstance(row, MeetThunk):
-        return row.host.writes
-    return (row.target,) if isinstance(row, CopyThunk) else ()
+def writes(thunk: Thunk) -> tuple[Value, ...]:
+    """Return the values that a thunk writes."""
+    if isinstance(thunk, (KernelThunk, HostThunk)):
+        return thunk.writes
+    if isinstance(thunk, CollectiveThunk):
+        return thunk.host.writes
+    return (thunk.target,) if isinstance(thunk, CopyThunk) else ()

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from xla_server.buffers import code as thunks
+from xla_server.buffers import code as thunk_ir
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.liveness import Liveness, analyse, members
 
 
-def buffer_listing(code: thunks.Code, assignment: Assignment) -> Iterator[str]:
-    """Yield a line for each value: shape, bytes, memory, and the rows that it lives from and to."""
+def buffer_listing(code: thunk_ir.Code, assignment: Assignment) -> Iterator[str]:
+    """Yield a line for each value: shape, bytes, memory, first and last thunk of its life."""
     liveness = analyse(code)
     spans = _spans(code, liveness)
-    rows = [("value", "shape", "bytes", "place", "rows")]
+    rows = [("value", "shape", "bytes", "place", "thunks")]
     for number, value in enumerate(liveness.values):
         location = assignment.locations[value]
         where, size = f"{location.kind} {location.number}", str(value.byte_size)
@@ -21,22 +21,24 @@ def buffer_listing(code: thunks.Code, assignment: Assignment) -> Iterator[str]:
     yield from table(rows)
 
 
-def row_listing(code: thunks.Code) -> Iterator[str]:
-    """Return the lines of a table of the code's rows with their numbers."""
-    labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, thunks.Label)}
-    rows = [("row", "what", "writes", "reads")]
-    for number, row in enumerate(code.rows):
-        writes, reads = _names(thunks.writes(row)), _names(thunks.reads(row))
-        rows.append((str(number), _row_text(row, labels), writes, reads))
+def thunk_listing(code: thunk_ir.Code) -> Iterator[str]:
+    """Return the lines of a table of the code's thunks with their numbers."""
+    labels = {thunk: n for n, thunk in enumerate(code.thunks) if isinstance(thunk, thunk_ir.Label)}
+    rows = [("thunk", "what", "writes", "reads")]
+    for number, thunk in enumerate(code.thunks):
+        writes, reads = _names(thunk_ir.writes(thunk)), _names(thunk_ir.reads(thunk))
+        rows.append((str(number), _thunk_text(thunk, labels), writes, reads))
     return table(rows)
 
 
-def _spans(code: thunks.Code, liveness: Liveness) -> list[str]:
-    """Return the first and last row that each value is live in; "-" if it is never live."""
+def _spans(code: thunk_ir.Code, liveness: Liveness) -> list[str]:
+    """Return the first and last thunk that each value is live in; "-" if it is never live."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    for n, row in enumerate(code.rows):
-        touched = (liveness.numbers[value] for value in (*thunks.reads(row), *thunks.writes(row)))
+    for n, thunk in enumerate(code.thunks):
+        touched = (
+            liveness.numbers[value] for value in (*thunk_ir.reads(thunk), *thunk_ir.writes(thunk))
+        )
         for number in (*members(liveness.after[n]), *touched):
             first.setdefault(number, n)
             last[number] = n
@@ -46,29 +48,29 @@ def _spans(code: thunks.Code, liveness: Liveness) -> list[str]:
     ]
 
 
-def _row_text(row: thunks.Row, labels: dict[thunks.Label, int]) -> str:
-    match row:
-        case thunks.KernelThunk():
-            return f"kernel {row.name}, {row.work_items} work items"
-        case thunks.CopyThunk():
+def _thunk_text(thunk: thunk_ir.Thunk, labels: dict[thunk_ir.Label, int]) -> str:
+    match thunk:
+        case thunk_ir.KernelThunk():
+            return f"kernel {thunk.name}, {thunk.work_items} work items"
+        case thunk_ir.CopyThunk():
             return "copy"
-        case thunks.HostThunk():
-            return f"host {row.name}"
-        case thunks.MeetThunk():
-            return f"meet {row.host.name}, else host and go to {labels[row.end]}"
-        case thunks.LeaveThunk():
-            return f"leave {row.meeting.host.name}"
-        case thunks.Label():
-            return f"{row.name}:"
-        case thunks.Jump():
-            return f"go to {labels[row.label]}"
-        case thunks.Branch():
-            return f"go to {labels[row.otherwise]} unless"
-        case thunks.Switch():
-            return "go to " + ", ".join(str(labels[label]) for label in row.labels)
+        case thunk_ir.HostThunk():
+            return f"host {thunk.name}"
+        case thunk_ir.CollectiveThunk():
+            return f"meet {thunk.host.name}, else host and go to {labels[thunk.end]}"
+        case thunk_ir.LeaveThunk():
+            return f"leave {thunk.collective.host.name}"
+        case thunk_ir.Label():
+            return f"{thunk.name}:"
+        case thunk_ir.Jump():
+            return f"go to {labels[thunk.label]}"
+        case thunk_ir.Branch():
+            return f"go to {labels[thunk.otherwise]} unless"
+        case thunk_ir.Switch():
+            return "go to " + ", ".join(str(labels[label]) for label in thunk.labels)
 
 
-def _names(values: Iterable[thunks.Value]) -> str:
+def _names(values: Iterable[thunk_ir.Value]) -> str:
     return ", ".join(f"%{value.name}" for value in values)
 
 

@@ -8,34 +8,38 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from xla_server.buffers import code as thunks
+from xla_server.buffers import code as thunk_ir
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Liveness:
-    """The values by number, and for each row the set of values that are live after it."""
+    """The values by number, and for each thunk the set of values that are live after it."""
 
-    values: tuple[thunks.Value, ...]
-    numbers: dict[thunks.Value, int]
+    values: tuple[thunk_ir.Value, ...]
+    numbers: dict[thunk_ir.Value, int]
     after: tuple[int, ...]
 
 
-def analyse(code: thunks.Code) -> Liveness:
-    """Compute the values that are live after each row. Results are live after the last."""
-    touched = (value for row in code.rows for value in (*thunks.reads(row), *thunks.writes(row)))
+def analyse(code: thunk_ir.Code) -> Liveness:
+    """Compute the values that are live after each thunk. Results are live after the last."""
+    touched = (
+        value
+        for thunk in code.thunks
+        for value in (*thunk_ir.reads(thunk), *thunk_ir.writes(thunk))
+    )
     every = dict.fromkeys((*code.parameters, *code.constants, *code.results, *touched))
     values = {value: number for number, value in enumerate(every)}
-    labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, thunks.Label)}
-    reads = [_bits(thunks.reads(row), values) for row in code.rows]
-    writes = [_bits(_replaced(row), values) for row in code.rows]
-    successors = [_successors(n, row, labels) for n, row in enumerate(code.rows)]
-    before = [0] * (len(code.rows) + 1)
+    labels = {thunk: n for n, thunk in enumerate(code.thunks) if isinstance(thunk, thunk_ir.Label)}
+    reads = [_bits(thunk_ir.reads(thunk), values) for thunk in code.thunks]
+    writes = [_bits(_replaced(thunk), values) for thunk in code.thunks]
+    successors = [_successors(n, thunk, labels) for n, thunk in enumerate(code.thunks)]
+    before = [0] * (len(code.thunks) + 1)
     before[-1] = _bits(code.results, values)
-    after = [0] * len(code.rows)
+    after = [0] * len(code.thunks)
     changed = True
     while changed:
         changed = False
-        for n in reversed(range(len(code.rows))):
+        for n in reversed(range(len(code.thunks))):
             live = 0
             for successor in successors[n]:
                 live |= before[successor]
@@ -47,11 +51,11 @@ def analyse(code: thunks.Code) -> Liveness:
     return Liveness(tuple(values), values, tuple(after))
 
 
-def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
+def interference(code: thunk_ir.Code, liveness: Liveness) -> list[int]:
     """Return for each value the set of values that must not share its memory.
 
-    A row's written value conflicts with values that are live after the row, and with values that
-    the row reads, except for the pairs that it allows `in_place`.
+    A thunk's written value conflicts with values that are live after the thunk, and with values
+    that the thunk reads, except for the pairs that it allows `in_place`.
     """
     numbers = liveness.numbers
     conflicts = [0] * len(numbers)
@@ -60,18 +64,18 @@ def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
     together = _bits(outside, numbers)
     for value in outside:
         conflicts[numbers[value]] = together
-    for n, row in enumerate(code.rows):
-        written = _bits(thunks.writes(row), numbers)
-        read, allowed = _bits(thunks.reads(row), numbers), dict[thunks.Value, int]()
-        if isinstance(row, thunks.KernelThunk):
-            read = _bits(row.reads, numbers)
-            for target, source in row.in_place:
+    for n, thunk in enumerate(code.thunks):
+        written = _bits(thunk_ir.writes(thunk), numbers)
+        read, allowed = _bits(thunk_ir.reads(thunk), numbers), dict[thunk_ir.Value, int]()
+        if isinstance(thunk, thunk_ir.KernelThunk):
+            read = _bits(thunk.reads, numbers)
+            for target, source in thunk.in_place:
                 allowed[target] = allowed.get(target, 0) | 1 << numbers[source]
-        elif isinstance(row, thunks.CopyThunk) or (
-            isinstance(row, thunks.MeetThunk) and not row.is_referenced
+        elif isinstance(thunk, thunk_ir.CopyThunk) or (
+            isinstance(thunk, thunk_ir.CollectiveThunk) and not thunk.is_referenced
         ):
             read = 0
-        for value in thunks.writes(row):
+        for value in thunk_ir.writes(thunk):
             taken = liveness.after[n] | (read & ~allowed.get(value, 0)) | written
             conflicts[numbers[value]] |= taken
     return _mutual([others & ~(1 << number) for number, others in enumerate(conflicts)])
@@ -108,26 +112,28 @@ def members(bits: int) -> list[int]:
     return found
 
 
-def _replaced(row: thunks.Row) -> tuple[thunks.Value, ...]:
-    """Return the values of which a row writes all elements."""
-    updates = row.updates if isinstance(row, thunks.KernelThunk) else ()
-    return tuple(value for value in thunks.writes(row) if value not in updates)
+def _replaced(thunk: thunk_ir.Thunk) -> tuple[thunk_ir.Value, ...]:
+    """Return the values of which a thunk writes all elements."""
+    updates = thunk.updates if isinstance(thunk, thunk_ir.KernelThunk) else ()
+    return tuple(value for value in thunk_ir.writes(thunk) if value not in updates)
 
 
-def _bits(values: Iterable[thunks.Value], numbers: dict[thunks.Value, int]) -> int:
+def _bits(values: Iterable[thunk_ir.Value], numbers: dict[thunk_ir.Value, int]) -> int:
     total = 0
     for value in values:
         total |= 1 << numbers[value]
     return total
 
 
-def _successors(n: int, row: thunks.Row, labels: dict[thunks.Label, int]) -> tuple[int, ...]:
-    if isinstance(row, thunks.Jump):
-        return (labels[row.label],)
-    if isinstance(row, thunks.Branch):
-        return (n + 1, labels[row.otherwise])
-    if isinstance(row, thunks.MeetThunk):
-        return (n + 1, labels[row.end])
-    if isinstance(row, thunks.Switch):
-        return tuple(labels[label] for label in row.labels)
+def _successors(
+    n: int, thunk: thunk_ir.Thunk, labels: dict[thunk_ir.Label, int]
+) -> tuple[int, ...]:
+    if isinstance(thunk, thunk_ir.Jump):
+        return (labels[thunk.label],)
+    if isinstance(thunk, thunk_ir.Branch):
+        return (n + 1, labels[thunk.otherwise])
+    if isinstance(thunk, thunk_ir.CollectiveThunk):
+        return (n + 1, labels[thunk.end])
+    if isinstance(thunk, thunk_ir.Switch):
+        return tuple(labels[label] for label in thunk.labels)
     return (n + 1,)

@@ -61,15 +61,15 @@ def work_once(module: HloModule) -> Work:
 
 
 def work_of(code: Code) -> Work:
-    """Return the work of all rows: counted by their lowering, else by HLO's cost analysis."""
+    """Return the work of all thunks: counted by their lowering, else by HLO's cost analysis."""
     total = 0.0
     computed: dict[HloInstruction, None] = {}
-    for row in code.rows:
-        if isinstance(row, CopyThunk):
-            total += 2 * row.source.byte_size
+    for thunk in code.thunks:
+        if isinstance(thunk, CopyThunk):
+            total += 2 * thunk.source.byte_size
             continue
-        if isinstance(row, (KernelThunk, HostThunk)):
-            total += sum(value.byte_size for value in {*reads(row), *writes(row)})
-            computed |= dict.fromkeys(code.instructions(row))
+        if isinstance(thunk, (KernelThunk, HostThunk)):
+            total += sum(value.byte_size for value in {*reads(thunk), *writes(thunk)})
+            computed |= dict.fromkeys(code.instructions(thunk))
     costs = (code.costs.get(i) or instruction_cost_once(i) for i in computed)
     return Work(sum(costs, start=Cost()), total)

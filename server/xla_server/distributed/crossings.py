@@ -1,4 +1,4 @@
-"""One rank's part in the meetings of an execution whose members are on several ranks."""
+"""One rank's part in the collectives of an execution whose members are on several ranks."""
 
 import hashlib
 import queue
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
-from xla_server.distributed.arrivals import meeting_key
+from xla_server.distributed.arrivals import rendezvous_key
 from xla_server.distributed.exchange import (
     Exchange,
     is_dense,
@@ -25,25 +25,33 @@ from xla_server.distributed.transport.frames import Bytes
 from xla_server.distributed.transport.parcels import Delivery, Stamp
 from xla_server.distributed.transport.polling import POLLS, BackOff
 from xla_server.distributed.transport.shared_regions import SharedSeats
-from xla_server.execution.collectives_protocol import MeetingPlan
-from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
-from xla_server.runtime.meetings import Meetings
-from xla_server.runtime.meetings import Visit as NativeVisit
+from xla_server.execution.collectives_protocol import CollectivePlan
+from xla_server.ops.evaluation import (
+    Array,
+    Crossing,
+    Form,
+    GroupCollective,
+    Reduction,
+    Route,
+    Value,
+)
+from xla_server.runtime.collective_records import NativeCollectives
+from xla_server.runtime.collective_records import Visit as NativeVisit
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _AGAIN = 0.1
-"""Interval of repeated reports to rank 0 that a meeting is late, as a fraction of its timeout."""
+"""Interval of reports to rank 0 that a collective is late, as a fraction of its timeout."""
 
 
 class _ExchangePlan(NamedTuple):
-    """A meeting with operands of certain types and dimensions, `form`: equal for all its visits.
+    """A collective with operands of certain types and dimensions, `form`: equal for all its visits.
 
     `numbers` maps each rank to the positions of its members in the group. `digests` identify the
     parcels of the two steps, gathering and spreading.
     """
 
-    key: messages.MeetingKey
+    key: messages.RendezvousKey
     form: str
     numbers: Mapping[int, Sequence[int]]
     digests: tuple[bytes, bytes]
@@ -61,7 +69,7 @@ class Crossings:
 
     If the operands of a group take more than EAGER_BYTES, they are sent by MPI's collectives. The
     rank then reports its arrival to rank 0 and waits for the answer, whatever fails here meanwhile:
-    either all ranks of a meeting take part in the exchange, or none. Smaller operands are sent as
+    either all ranks of the group take part in the exchange, or none. Smaller operands are sent as
     parcels, at once; the arrival is reported to rank 0 only if this rank has to wait for others. If
     the run has a part of the shared regions, participants on ranks of one machine meet in native
     code, and call this object only when they have to wait.
@@ -86,39 +94,41 @@ class Crossings:
         self.failed = failed
         """Reports that the execution has failed on this rank."""
         self._lock = threading.Lock()
-        self._native: Meetings | None = None
-        self._noted: dict[tuple[Meeting, int], int] = {}
-        """The last visit in native code that was noted for rank 0, by meeting and member."""
+        self._native: NativeCollectives | None = None
+        self._noted: dict[tuple[GroupCollective, int], int] = {}
+        """The last visit in native code that was noted for rank 0, by collective and member."""
         self._reporting = threading.Lock()
         """Held while visits are reported, so that they are sent in order."""
-        self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
-        self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
-        self._plans: dict[tuple[Meeting, Form], _ExchangePlan] = {}
+        self._tickets: dict[messages.RendezvousKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
+        self._spreads: dict[messages.RendezvousKey, messages.Go | _Visited] = {}
+        self._plans: dict[tuple[GroupCollective, Form], _ExchangePlan] = {}
         self._failure: XlaError | None = None
-        self._counts: dict[messages.MeetingKey, int] = {}
-        self._unsent: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
-        """Visits that rank 0 does not know of: the last one by meeting and members."""
+        self._counts: dict[messages.RendezvousKey, int] = {}
+        self._unsent: dict[tuple[messages.RendezvousKey, tuple[int, ...]], messages.Visit] = {}
+        """Visits that rank 0 does not know of: the last one by collective and members."""
 
     def go(self, go: messages.Go) -> None:
-        """Handle rank 0's message that a meeting may begin."""
+        """Handle rank 0's message that a collective may begin."""
         self._tickets[go.key].put(go)
 
     def fail(self, error: XlaError) -> None:
-        """Fail all meetings that have not begun."""
+        """Fail all collectives that have not begun."""
         with self._lock:
             self._failure = error
             for ticket in self._tickets.values():
                 ticket.put(error)
         self._exchange.parcels.end(self._options.run)
 
-    def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
+    def gathered(
+        self, collective: GroupCollective, given: Sequence[Any], crossing: Crossing
+    ) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
-        plan = self._plan(meeting, crossing.form)
+        plan = self._plan(collective, crossing.form)
         mine = plan.numbers[self._rank]
         reduction = crossing.reduction
         if self._options.is_fast and reduction is not None and is_native(reduction):
             here = [given[index] for index in mine]
-            totals = self._reduced(meeting, here, reduction, plan)
+            totals = self._reduced(collective, here, reduction, plan)
             return [reduction.total(each, totals) for each in given]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
         sent: dict[int, list[Array]] = {}
@@ -130,7 +140,7 @@ class Crossings:
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
         if crossing.is_eager:
-            visited = _Visited(plan, self._record_visit(meeting, plan, 0))
+            visited = _Visited(plan, self._record_visit(collective, plan, 0))
             if crossing.writes is not None:
                 self._spreads[plan.key] = visited
             if crossing.reads is not None:
@@ -143,7 +153,7 @@ class Crossings:
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._await_go(meeting, plan, turns)
+        go = self._await_go(collective, plan, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
@@ -155,12 +165,12 @@ class Crossings:
             self._exchange.send_receive(go.ranks, go.turn, sent, received)
         return parts
 
-    def spread(self, meeting: Meeting, shared: Any, crossing: Crossing) -> None:
+    def spread(self, collective: GroupCollective, shared: Any, crossing: Crossing) -> None:
         """Exchange what members wrote for all; raises UnavailableError."""
         writes = crossing.writes
         if writes is None:
             return
-        plan = self._plan(meeting, crossing.form)
+        plan = self._plan(collective, crossing.form)
         go = self._spreads.pop(plan.key, None)
         if go is None:
             # MPI has reduced for all.
@@ -184,27 +194,27 @@ class Crossings:
         turn = go.turn + (crossing.reads is not None)
         self._exchange.all_gather(go.ranks, turn, mine, others)
 
-    def meetings(self, plan: MeetingPlan) -> Meetings | None:
-        """Return the native meetings in memory that ranks share; see Across."""
+    def collectives(self, plan: CollectivePlan) -> NativeCollectives | None:
+        """Return the native collectives in memory that ranks share; see Across."""
         part, regions = self._options.part, self._exchange.regions
         if part is not None and regions is not None:
-            sizes = [each.copied_bytes for each in plan.meetings]
+            sizes = [each.copied_bytes for each in plan.collectives]
             seats = SharedSeats(regions, part, self._options.ranks, sizes)
-            self._native = Meetings(plan, self._options.grid, seats.member, is_polled=True)
+            self._native = NativeCollectives(plan, self._options.grid, seats.member, is_polled=True)
             self._native.begin(part.first_stamp)
         return self._native
 
     def wait(self, number: int, visit: NativeVisit) -> None:
-        """Wait at a native meeting; see Across."""
+        """Wait at a native collective; see Across."""
         if self._native is not None and visit.missing():
             self._note((number,))
-            key = meeting_key(visit.meeting, is_one_program=self._options.is_one_program)
+            key = rendezvous_key(visit.collective, is_one_program=self._options.is_one_program)
             count = visit.stamp - self._native.first_stamp
             self._poll(lambda: not visit.missing(), key, count)
 
-    def post(self, meeting: Meeting, value: Value) -> None:
+    def post(self, collective: GroupCollective, value: Value) -> None:
         """Send a value to a participant on another rank."""
-        self._send(messages.Post(self._options.run, meeting, value))
+        self._send(messages.Post(self._options.run, collective, value))
 
     def ended(self, number: int) -> None:
         """Report that a participant of this rank has ended."""
@@ -213,13 +223,17 @@ class Crossings:
         self._send(messages.Ended(self._options.run, number))
 
     def _reduced(
-        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, plan: _ExchangePlan
+        self,
+        collective: GroupCollective,
+        given: Sequence[Any],
+        reduction: Reduction,
+        plan: _ExchangePlan,
     ) -> Sequence[Array]:
         """Reduce the values of members here, then the totals of all ranks by MPI's Allreduce."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
         plan = plan._replace(form=f"{plan.form} by MPI's {reduction.opcode}")
-        go = self._await_go(meeting, plan, 1)
+        go = self._await_go(collective, plan, 1)
         self._exchange.all_reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
@@ -242,7 +256,7 @@ class Crossings:
             self._await_release(delivery)
             raise
 
-    def _poll(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
+    def _poll(self, is_over: Callable[[], bool], key: messages.RendezvousKey, visit: int) -> None:
         """Wait at a visit until `is_over`; report it to rank 0 after some polls, and when late."""
         parcels = self._exchange.parcels
         back_off, late = BackOff(POLLS), time.monotonic() + self._options.timeout_seconds
@@ -267,16 +281,18 @@ class Crossings:
         while not delivery.may_abandon(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
-    def _record_visit(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:
+    def _record_visit(self, collective: GroupCollective, plan: _ExchangePlan, turns: int) -> int:
         """Note a visit to which all members of this rank have come; return its number."""
-        here = tuple(meeting.members[index] for index in plan.numbers[self._rank])
+        here = tuple(collective.members[index] for index in plan.numbers[self._rank])
         self._note(here)
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
             number = self._counts.get(plan.key, 0)
             self._counts[plan.key] = number + 1
-            self._unsent[plan.key, here] = messages.Visit(meeting, number, plan.form, turns, here)
+            self._unsent[plan.key, here] = messages.Visit(
+                collective, number, plan.form, turns, here
+            )
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -284,13 +300,15 @@ class Crossings:
         if self._native is None:
             return
         for member in members:
-            for meeting, visit in self._native.visits(member):
-                if visit <= self._noted.get((meeting, member), -1):
+            for collective, visit in self._native.visits(member):
+                if visit <= self._noted.get((collective, member), -1):
                     continue
-                self._noted[meeting, member] = visit
-                key = meeting_key(meeting, is_one_program=self._options.is_one_program)
+                self._noted[collective, member] = visit
+                key = rendezvous_key(collective, is_one_program=self._options.is_one_program)
                 with self._lock:
-                    self._unsent[key, (member,)] = messages.Visit(meeting, visit, "", 0, (member,))
+                    self._unsent[key, (member,)] = messages.Visit(
+                        collective, visit, "", 0, (member,)
+                    )
 
     def _report(self) -> None:
         with self._reporting:
@@ -299,13 +317,15 @@ class Crossings:
             if visits:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
-    def _await_go(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> messages.Go:
-        """Wait until members of all ranks have come to a meeting; return rank 0's message."""
+    def _await_go(
+        self, collective: GroupCollective, plan: _ExchangePlan, turns: int
+    ) -> messages.Go:
+        """Wait until members of all ranks have come to a collective; return rank 0's message."""
         key = plan.key
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted, as any thread may report it from then on.
         self._tickets[key] = ticket
-        number = self._record_visit(meeting, plan, turns)
+        number = self._record_visit(collective, plan, turns)
         self._report()
         with releasing_slot():
             answer = self._answer(ticket, key, number)
@@ -318,7 +338,7 @@ class Crossings:
     def _answer(
         self,
         ticket: "queue.SimpleQueue[messages.Go | XlaError]",
-        key: messages.MeetingKey,
+        key: messages.RendezvousKey,
         visit: int,
     ) -> messages.Go | XlaError:
         """Wait for rank 0's answer; from the timeout on, report repeatedly that it is late."""
@@ -330,20 +350,20 @@ class Crossings:
                 self._send(messages.Late(self._options.run, key, visit))
                 seconds = self._options.timeout_seconds * _AGAIN
 
-    def _plan(self, meeting: Meeting, form: Form) -> _ExchangePlan:
-        plan = self._plans.get((meeting, form))
+    def _plan(self, collective: GroupCollective, form: Form) -> _ExchangePlan:
+        plan = self._plans.get((collective, form))
         if plan is None:
-            key = meeting_key(meeting, is_one_program=self._options.is_one_program)
+            key = rendezvous_key(collective, is_one_program=self._options.is_one_program)
             text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
             numbers: dict[int, list[int]] = {}
-            for index, member in enumerate(meeting.members):
+            for index, member in enumerate(collective.members):
                 numbers.setdefault(self._options.ranks[member], []).append(index)
             digests = [
                 hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
                 for step in (0, 1)
             ]
             plan = _ExchangePlan(key, text, dict(sorted(numbers.items())), (digests[0], digests[1]))
-            self._plans[meeting, form] = plan
+            self._plans[collective, form] = plan
         return plan
 
 

@@ -53,7 +53,7 @@ class Follower:
             (0,),
             self._deliver,
             self._lost,
-            poll=self.exchange.parcels.poll,
+            progress_parcels=self.exchange.parcels.poll,
             # Rank 0 may be stopped for a while, as in a debugger.
             silence_seconds=float("inf"),
             max_bytes=max_bytes,
@@ -154,7 +154,7 @@ class _Run:
         self._number = options.run
         self._cancellation = Cancellation()
         self._crossings = Crossings(options, rank.rank, rank.exchange, rank.send, self._failed)
-        self._meetings = Rendezvous(
+        self._collectives = Rendezvous(
             options.grid,
             options.timeout_seconds,
             is_one_program=options.is_one_program,
@@ -175,7 +175,7 @@ class _Run:
                 ((number, job),) = self._jobs.items()
                 results = {number: job(ALONE_RUN, self._cancellation)}
             else:
-                results = run_participants(self._jobs, self._meetings, self._cancellation)
+                results = run_participants(self._jobs, self._collectives, self._cancellation)
             self._rank.send(messages.Done(self._number, tuple(map(_result, results.items()))))
         except BaseException as error:  # Rank 0 waits for the report whatever the error was.
             self._failed(error)
@@ -190,13 +190,13 @@ class _Run:
             case messages.Failed(_, error):
                 self._crossings.fail(error)
                 self._cancellation.cancel(error)
-            case messages.Post(_, meeting, value):
+            case messages.Post(_, collective, value):
                 try:
-                    self._meetings.post(meeting, value)
+                    self._collectives.post(collective, value)
                 except XlaError as error:
                     self._failed(error)
             case messages.Ended(_, number):
-                self._meetings.end(number)
+                self._collectives.end(number)
             case messages.Reply(_, number, answer):
                 self._feeds[number].answers.put(answer)
 

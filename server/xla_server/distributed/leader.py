@@ -68,7 +68,7 @@ class Leader:
             range(1, world.size),
             self._deliver,
             self._lost,
-            poll=self._exchange.parcels.poll,
+            progress_parcels=self._exchange.parcels.poll,
             silence_seconds=limits.collective_timeout_seconds,
             max_bytes=max_bytes,
         )
@@ -146,7 +146,7 @@ class Leader:
             return {}
         jobs = {number: participants[number].run for number in run.here}
         try:
-            return run_participants(jobs, run.meetings, cancellation)
+            return run_participants(jobs, run.collectives, cancellation)
         except BaseException as error:  # Any exception must end the other ranks.
             run.stop(error)
             return {}

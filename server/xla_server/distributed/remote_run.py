@@ -50,7 +50,7 @@ class RemoteRun:
         handle = functools.partial(self.handle, 0)
         self._crossings = Crossings(options, 0, exchange, handle, self._failed)
         self.here = [each for each, rank in enumerate(options.ranks) if rank == 0]
-        self.meetings = Rendezvous(
+        self.collectives = Rendezvous(
             options.grid,
             options.timeout_seconds,
             is_one_program=options.is_one_program,
@@ -133,18 +133,18 @@ class RemoteRun:
                 for visit, key, ranks in self._arrivals.arrive(visits):
                     if visit.turns:
                         turn = self._turns(ranks, visit.turns)
-                        self._begin_meeting(messages.Go(self.options.run, key, ranks, turn))
+                        self._begin_collective(messages.Go(self.options.run, key, ranks, turn))
         except XlaError as error:
             self.stop(error)
 
-    def _begin_meeting(self, go: messages.Go) -> None:
+    def _begin_collective(self, go: messages.Go) -> None:
         for rank in go.ranks:
             if rank == 0:
                 self._crossings.go(go)
             else:
                 self._mailbox.send(rank, go)
 
-    def _late(self, key: messages.MeetingKey, visit: int) -> None:
+    def _late(self, key: messages.RendezvousKey, visit: int) -> None:
         """Fail the run if a visit misses members at its timeout, none of them on a silent rank.
 
         A silent rank either is lost soon, which is then the error to report, or sends again.
@@ -157,10 +157,10 @@ class RemoteRun:
             self.stop(error)
 
     def _post(self, message: messages.Post) -> None:
-        rank = self.options.ranks[message.meeting.members[1]]
+        rank = self.options.ranks[message.collective.members[1]]
         try:
             if rank == 0:
-                self.meetings.post(message.meeting, message.value)
+                self.collectives.post(message.collective, message.value)
             else:
                 self._mailbox.send(rank, message)
         except XlaError as error:
@@ -174,7 +174,7 @@ class RemoteRun:
         if rank:
             if self.failure is None:
                 self._participants[number].ended()
-            self.meetings.end(number)
+            self.collectives.end(number)
         try:
             with self._lock:
                 if self.failure is not None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.cost_analysis import ONE_FLOP, Cost, instruction_cost
+from xla_server.ir.analysis.side_effects import instructions_inside
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import instructions_inside
 from xla_server.ir.traversal import callees_first
 from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.ops.elementwise.elementwise_table import ROWS, TRANSCENDENTAL

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.devices.replica_groups import braced
+from xla_server.ir.analysis.participants import Placement
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import Placement
-from xla_server.ops.evaluation import Communicator, Meeting, Value
+from xla_server.ops.evaluation import Communicator, GroupCollective, Value
 
 KEPT_BYTES = 1 << 26
-"""Bytes of the idle native-meeting memory that all programs together keep for their next
+"""Bytes of the idle native-collective memory that all programs together keep for their next
 executions."""
 
 ALWAYS_KEPT_BYTES = 1 << 16
@@ -28,7 +28,7 @@ MAX_COPIED_BYTES = 1 << 20
 the host is faster, as its members share the work."""
 
 
-class NativeMeeting(NamedTuple):
+class NativeCollective(NamedTuple):
     """A collective at which participants may meet in native code; `placements` has one for each.
 
     Each member's operands take `area_bytes`, a multiple of 64. If it `is_referenced`, members that
@@ -46,29 +46,31 @@ class NativeMeeting(NamedTuple):
         return self.area_bytes if self.area_bytes <= MAX_COPIED_BYTES else 0
 
 
-class MeetingPlan:
-    """The native meetings of a program, by number, and idle memory for them.
+class CollectivePlan:
+    """The native collectives of a program, by number, and idle memory for them.
 
-    With `take_turns`, one thread runs the participants in turns if it can, so meetings that are
-    referenced need no areas. An execution in threads leaves meetings without areas to the host;
+    With `take_turns`, one thread runs the participants in turns if it can, so collectives that are
+    referenced need no areas. An execution in threads leaves collectives without areas to the host;
     those of large operands never have any.
     """
 
-    __slots__ = ("__weakref__", "_idle_bytes", "areas", "idle", "meetings", "take_turns")
+    __slots__ = ("__weakref__", "_idle_bytes", "areas", "collectives", "idle", "take_turns")
 
-    def __init__(self, meetings: Sequence[NativeMeeting], *, take_turns: bool = False) -> None:
-        self.meetings = tuple(meetings)
+    def __init__(
+        self, collectives: Sequence[NativeCollective], *, take_turns: bool = False
+    ) -> None:
+        self.collectives = tuple(collectives)
         self.take_turns = take_turns
         self.areas = [
-            0 if take_turns and each.is_referenced else each.copied_bytes for each in meetings
+            0 if take_turns and each.is_referenced else each.copied_bytes for each in collectives
         ]
-        """The bytes of an area for each meeting, in memory of this process."""
+        """The bytes of an area for each collective, in memory of this process."""
         self.idle: list[Any] = []
         self._idle_bytes = 0
 
     @property
     def byte_size(self) -> int:
-        """Bytes of the areas of one participant: two for each meeting, used by alternate visits."""
+        """Bytes of a participant's areas: two for each collective, used by alternate visits."""
         return 2 * sum(self.areas)
 
     def keep(self, memory: object, size: int) -> None:
@@ -86,23 +88,23 @@ class MeetingPlan:
                     each.idle.clear()
 
 
-_KEEPERS: "weakref.WeakSet[MeetingPlan]" = weakref.WeakSet()
+_KEEPERS: "weakref.WeakSet[CollectivePlan]" = weakref.WeakSet()
 _KEEPING = threading.Lock()
 """Guards `_KEEPERS`, the plans whose idle memory counts towards KEPT_BYTES."""
 
 
 class Collectives(Communicator, Protocol):
-    """The participants of an execution, with their native meetings."""
+    """The participants of an execution, with their native collectives."""
 
-    def records(self, plan: MeetingPlan) -> int:
-        """Return the address of the records of this participant's native meetings.
+    def records(self, plan: CollectivePlan) -> int:
+        """Return the address of the records of this participant's native collectives.
 
         The records live as long as the participant runs. The result is 0 if it meets by `exchange`
-        alone. The layout is that of runtime/meetings.py.
+        alone. The layout is that of runtime/collective_records.py.
         """
 
     def wait(self, number: int) -> None:
-        """Wait until all members have arrived at a native meeting, by number; as `exchange`."""
+        """Wait until all members have arrived at a native collective, by number; as `exchange`."""
 
 
 class GridParticipants(Protocol):
@@ -112,13 +114,13 @@ class GridParticipants(Protocol):
     def grid(self) -> DeviceGrid:
         """Numbers of replicas and partitions."""
 
-    def all_records(self, plan: MeetingPlan) -> list[int]:
-        """The addresses of all participants' records; none unless all meetings are native."""
+    def all_records(self, plan: CollectivePlan) -> list[int]:
+        """The addresses of all participants' records; none unless all collectives are native."""
 
     def stop(self, waiting: Mapping[int, int]) -> None:
         """Fail, as these participants wait forever.
 
-        `waiting` maps each of them to the number of the native meeting that it waits at.
+        `waiting` maps each of them to the number of the native collective that it waits at.
         """
 
 
@@ -137,30 +139,30 @@ class NoCollectives:
         """One replica of one partition."""
         return ALONE
 
-    def exchange(self, meeting: Meeting, *_: object, **__: object) -> Any:
+    def exchange(self, collective: GroupCollective, *_: object, **__: object) -> Any:
         """Raise InvalidArgumentError: the program runs on one device."""
-        raise _alone(meeting)
+        raise _alone(collective)
 
-    def records(self, plan: MeetingPlan) -> int:
+    def records(self, plan: CollectivePlan) -> int:
         """Return 0: there is no other to meet."""
         return 0
 
     def wait(self, number: int) -> None:
         """Do nothing, as it has no records."""
 
-    def post(self, meeting: Meeting, value: Value) -> None:
+    def post(self, collective: GroupCollective, value: Value) -> None:
         """Raise InvalidArgumentError."""
-        raise _alone(meeting)
+        raise _alone(collective)
 
-    def take(self, meeting: Meeting) -> Value:
+    def take(self, collective: GroupCollective) -> Value:
         """Raise InvalidArgumentError."""
-        raise _alone(meeting)
+        raise _alone(collective)
 
 
-def _alone(meeting: Meeting) -> InvalidArgumentError:
+def _alone(collective: GroupCollective) -> InvalidArgumentError:
     return InvalidArgumentError(
         "a program on one replica can only exchange data with itself, got a group "
-        f"{braced(meeting.members)}",
+        f"{braced(collective.members)}",
         hint="run the program on as many replicas and partitions as it is written for",
     )
 

@@ -12,6 +12,6 @@ def start_thread(target: Callable[[], object], name: str) -> threading.Thread:
     try:
         thread.start()
     except RuntimeError as error:
-        told = f"the server must be able to start threads, got {error}"
-        raise ResourceExhaustedError(told) from None
+        message = f"the server must be able to start threads, got {error}"
+        raise ResourceExhaustedError(message) from None
     return thread

@@ -25,8 +25,8 @@ from xla_server.fusion.analysis.fusible import (
 from xla_server.fusion.analysis.index_maps import Evaluation, IndexMaps, copies
 from xla_server.fusion.analysis.windows import has_free_order, is_short_window
 from xla_server.fusion.fused_body import FusedBody
+from xla_server.ir.analysis.index_maps import MAPPED
 from xla_server.ir.checkpoints import checkpoint
-from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import in_post_order, reached
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users

@@ -15,7 +15,7 @@ from xla_server.fusion.analysis.gelu import constant_of, gelu_parts
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, users
-from xla_server.target.epilogue import NO_EPILOGUE, Activation, Epilogue
+from xla_server.target.gpu.epilogue import NO_EPILOGUE, Activation, Epilogue
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

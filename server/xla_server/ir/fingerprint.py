@@ -10,9 +10,9 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
 from xla_contract.wire.shape_proto import shape_to_proto
+from xla_server.ir.analysis.participants import transfer_pairs
 from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloModule
-from xla_server.ir.participants import transfer_pairs
 
 
 def fingerprint(module: HloModule, entry: ProgramShape) -> bytes:

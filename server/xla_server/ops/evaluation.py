@@ -48,7 +48,7 @@ GivenT = TypeVar("GivenT")
 SharedT = TypeVar("SharedT")
 
 
-class Meeting(NamedTuple):
+class GroupCollective(NamedTuple):
     """An instruction at which a group of participants exchanges values.
 
     `members` are flattened ids in the order of the group. Participants that run different programs
@@ -126,13 +126,13 @@ class Communicator(Protocol):
 
     def exchange(
         self,
-        meeting: Meeting,
+        collective: GroupCollective,
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
         crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
-        """Wait for all members of a meeting, and return what `share` makes of what all gave.
+        """Wait for all members of a collective, and return what `share` makes of what all gave.
 
         `share` is called once, by the last to arrive, with what was given in the order of the
         members; then `work`, if there is one, by each with its index in that order. No member
@@ -143,14 +143,14 @@ class Communicator(Protocol):
         FailedPreconditionError if a member does not come.
         """
 
-    def post(self, meeting: Meeting, value: Value) -> None:
+    def post(self, collective: GroupCollective, value: Value) -> None:
         """Leave a value, which is not copied, for the second member, without waiting for it.
 
         Raises what the execution failed with, and ResourceExhaustedError for too many values that
         were not taken.
         """
 
-    def take(self, meeting: Meeting) -> Value:
+    def take(self, collective: GroupCollective) -> Value:
         """Wait for the next value that the first member posts; raises as `exchange`."""
 
 

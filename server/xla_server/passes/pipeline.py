@@ -2,16 +2,18 @@
 
 import functools
 
-from xla_server.passes.canonicalize.channels_last import ChannelsLast
-from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
-from xla_server.passes.canonicalize.convolution_im2col import ConvolutionIm2col
+from xla_server.passes.canonicalize.convolutions.channels_last import ChannelsLast
+from xla_server.passes.canonicalize.convolutions.convolution_canonicaliser import (
+    ConvolutionCanonicaliser,
+)
+from xla_server.passes.canonicalize.convolutions.convolution_im2col import ConvolutionIm2col
+from xla_server.passes.canonicalize.convolutions.library_convolution import LibraryConvolution
 from xla_server.passes.canonicalize.degenerate_dimensions import Squeeze
-from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
+from xla_server.passes.canonicalize.dots.dot_canonicaliser import DotCanonicaliser
+from xla_server.passes.canonicalize.dots.transposed_dot import TransposedDot
 from xla_server.passes.canonicalize.float_widening import FloatWidening
-from xla_server.passes.canonicalize.library_convolution import LibraryConvolution
-from xla_server.passes.canonicalize.transpose_folding import TransposeFolding
-from xla_server.passes.canonicalize.transpose_mover import TransposeMover
-from xla_server.passes.canonicalize.transposed_dot import TransposedDot
+from xla_server.passes.canonicalize.transposes.transpose_folding import TransposeFolding
+from xla_server.passes.canonicalize.transposes.transpose_mover import TransposeMover
 from xla_server.passes.expand.batch_norm_expander import BatchNormExpander
 from xla_server.passes.expand.bitcast_expander import BitcastExpander
 from xla_server.passes.expand.collective_expander import CollectiveExpander

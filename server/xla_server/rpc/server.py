@@ -174,7 +174,7 @@ class RpcServer:
     def _made(self, options: RpcOptions) -> grpc.Server:
         return grpc.server(
             self._default_threads,
-            maximum_concurrent_rpcs=_most_calls(options),
+            maximum_concurrent_rpcs=_max_calls(options),
             options=channel_arguments(options),
         )
 
@@ -295,7 +295,7 @@ def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServe
         server.drain(0)
 
 
-def _most_calls(options: RpcOptions) -> int:
+def _max_calls(options: RpcOptions) -> int:
     """Return the limit of calls for grpc: more than have slots, so that refusals state a reason.
 
     grpc refuses further calls. Without slots for calls, this is the only limit.

@@ -38,7 +38,7 @@ GREETING_SECONDS = 5.0
 
 _PREFIX = "xla-server-"
 _NAME = "shared-memory"
-_MOST_DEAD = 64
+_MAX_DEAD_DIRECTORIES = 64
 """Largest number of directories of earlier servers that are examined, to remove dead ones."""
 
 _LONGEST_TOKEN = 256
@@ -295,7 +295,7 @@ def _remove_dead(parent: str) -> None:
     """Remove the directories of dead servers; raises OSError."""
     with os.scandir(parent) as entries:
         mine = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
-    for directory in mine[:_MOST_DEAD]:
+    for directory in mine[:_MAX_DEAD_DIRECTORIES]:
         if not _is_private(directory):
             continue
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
-from xla_server.runtime.meetings import COPY as COPY_TABLE
-from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
-from xla_server.runtime.meetings import OWN, RECORD_WORDS, YIELDS
+from xla_server.runtime.collective_records import COPY as COPY_TABLE
+from xla_server.runtime.collective_records import COUNT as MEMBER_COUNT
+from xla_server.runtime.collective_records import OWN, RECORD_WORDS, YIELDS
 from xla_server.runtime.native import COPY_BYTES, callable_at, callee, copy_bytes, cycles, write
-from xla_server.runtime.native_meetings import (
+from xla_server.runtime.native_collectives import (
     arrive,
     gather,
     has_first,
@@ -24,8 +24,8 @@ from xla_server.runtime.native_meetings import (
     wait_between_polls,
 )
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
-from xla_server.runtime.row_times import mark
 from xla_server.runtime.threads import run_loop
+from xla_server.runtime.thunk_times import mark
 
 ROW_WORDS = 6
 """Words of a row: the operation, then up to five operands."""
@@ -40,11 +40,11 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 - BRANCH: slot of a PRED, row to jump to if it is false.
 - SWITCH: slot of an S32, number of branches, first of their rows in the targets.
 - HOST: none.
-- MEET: number of the meeting, first of its words in the targets, address of the kernel that copies
+- MEET: number of the collective, its first word in the targets, address of the kernel that copies
   large operands, mode (COPIES, REFERS, LEAVES), and the row of LEAVES if only the first member
-  computes the results, else 0. A meeting without members in this run is executed as HOST. Its words
+  computes the results, else 0. One without members in this run is executed as HOST. Its words
   in the targets are the number of operands and, for each, its slot, bytes and offset in an area.
-  The number of kernel arguments that the meeting sets follows. Each of these has its index in the
+  The number of kernel arguments that it sets follows. Each of these has its index in the
   tables, the member, the offset, and the number of the operand. BY_POSITION instead of a member or
   an operand is the position in the record; the offset is that of operand 1 then. OF_RECORD instead
   of a member is a word of the record, at the offset.
@@ -58,15 +58,15 @@ participants run in turns. LEAVES, after the kernels of REFERS: wait until all m
 operands; a no-op unless participants run in turns.
 """
 
-CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, POLLS, CYCLES, ROW = range(11)
+CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, COLLECTIVES, POLLS, CYCLES, ROW = range(11)
 SLOTS = 11
 """Layout of a run, a block of int64 words: a header with these indices, then its slots from index
 SLOTS on. The first slot has the address of the cancellation flag.
 
 CODE, TABLES and INDICES have the addresses of the code, of the kernels' buffer addresses, and of
 the slot numbers that fill TABLES; COUNT is their number. TARGETS and BOARD are addresses. TIMES and
-MEETINGS are those of the times of rows and of the records of meetings, or 0. POLLS bounds how often
-a meeting polls the seats before it returns to the host; it is negative if several participants run
+COLLECTIVES are those of the times of rows and of the records of collectives, or 0. POLLS bounds how
+often the seats are polled before a return to the host; it is negative if several participants run
 in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin with, which the
 outcome replaces.
 """
@@ -93,7 +93,7 @@ def _walk(
     cancelled: int,
     board: int,
     times: int,
-    meetings: int,
+    collectives: int,
     polls: int,
     row: int,
 ) -> int:
@@ -134,11 +134,11 @@ def _walk(
             row = _word(targets, _word(code, at + 3) + chosen)
         elif kind == MEET and _word(code, at + 4) == LEAVES and polls >= 0:
             row += 1
-        elif kind == MEET and meetings != 0:
+        elif kind == MEET and collectives != 0:
             # A kernel that saw the cancellation flag has not computed all of its results.
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
-            record = meetings + 8 * RECORD_WORDS * _word(code, at + 1)
+            record = collectives + 8 * RECORD_WORDS * _word(code, at + 1)
             if _word(record, MEMBER_COUNT) == 0:
                 return row
             words = targets + 8 * _word(code, at + 2)
@@ -198,7 +198,7 @@ def _resume(run: int) -> None:
         _word(slots, 0),
         _word(run, BOARD),
         _word(run, TIMES),
-        _word(run, MEETINGS),
+        _word(run, COLLECTIVES),
         _word(run, POLLS),
         row,
     )
@@ -236,7 +236,7 @@ def walker(kernels: Kernels) -> Callable[[int, int], None]:
 
     With a count of 0, `runs` is the address of one run. Its outcome is FINISHED, CANCELLED if the
     cancellation flag is not 0, or the number of a row for the host. Otherwise `runs` is the address
-    of the addresses of `count` runs, whose only rows for the host are meetings. They execute in
+    of the addresses of `count` runs, whose only rows for the host are collectives. They execute in
     turns, each until it waits for others, until all have FINISHED, one is CANCELLED, or none can
     continue. A run that waits has STUCK - row then.
     """

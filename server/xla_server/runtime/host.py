@@ -14,7 +14,7 @@ from xla_server.execution.environment import Environment
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Value
-from xla_server.runtime.row_times import RowTimes
+from xla_server.runtime.thunk_times import ThunkTimes
 
 Array = Any
 
@@ -53,7 +53,7 @@ class RunContext:
 
     options: ExecuteOptions
     _make_host: Callable[[ExecuteOptions], HostRun]
-    times: RowTimes | None = None
+    times: ThunkTimes | None = None
     launched: Callable[[Mapping[int, Any]], None] | None = None
     _host: HostRun | None = None
 

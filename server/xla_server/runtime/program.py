@@ -12,23 +12,23 @@ from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, LeaveThunk, MeetThunk, Value
+from xla_server.buffers.code import Code, CollectiveThunk, HostThunk, LeaveThunk, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.host import placed
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import (
     ALONE_RUN,
+    CollectivePlan,
     Collectives,
-    MeetingPlan,
-    NativeMeeting,
+    NativeCollective,
 )
 from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
+from xla_server.runtime.collective_records import POLLS, meets_natively
 from xla_server.runtime.encoding import Encoded
 from xla_server.runtime.host import RunContext, arrays_of
-from xla_server.runtime.meetings import POLLS, meets_natively
 from xla_server.runtime.threads import KernelThreads
 
 Array = Any
@@ -36,7 +36,7 @@ Array = Any
 _Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
 """For each value the index of its address in a run's words, and the function to its array."""
 
-_HostRow: TypeAlias = tuple[HostThunk, int, _Views, _Views]
+_HostThunk: TypeAlias = tuple[HostThunk, int, _Views, _Views]
 """A thunk of the host, the row to resume at, and the values that the thunk reads and writes."""
 
 MAX_IDLE_RUNS = 16
@@ -72,7 +72,7 @@ class Program:
         threads: KernelThreads,
         blocks: BlockPool,
         work: ProgramWork | None = None,
-        plan: MeetingPlan | None = None,
+        plan: CollectivePlan | None = None,
     ) -> None:
         self.code = code
         self._assignment = assignment
@@ -82,20 +82,20 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = Encoded(code, assignment, kernels)
-        self.rows = self._encoded.walked
-        """The thunks that are walked, in the order in which `RowTimes` numbers their rows."""
+        self.thunks = self._encoded.walked
+        """The thunks that are walked, in the order in which `ThunkTimes` numbers them."""
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
-        meetings = self._encoded.meetings
-        numbers = {row: n for n, row in enumerate(meetings)}
-        self._meetings = {
-            n: numbers[row.meeting if isinstance(row, LeaveThunk) else row]
-            for n, row in enumerate(self.rows)
-            if isinstance(row, LeaveThunk | MeetThunk)
+        collectives = self._encoded.collectives
+        numbers = {row: n for n, row in enumerate(collectives)}
+        self._collectives = {
+            n: numbers[row.collective if isinstance(row, LeaveThunk) else row]
+            for n, row in enumerate(self.thunks)
+            if isinstance(row, LeaveThunk | CollectiveThunk)
         }
-        """The number of the meeting of each row that is a `MeetThunk` or `LeaveThunk`."""
+        """The number of the collective of each row that is a `CollectiveThunk` or `LeaveThunk`."""
         self.work = work
         """The static count of the code's operations; None if they were not counted."""
-        self.plan = plan or self._planned(meetings)
+        self.plan = plan or self._planned(collectives)
         self.results = assignment.results
         """The memory of each result: a block of its own, or that of a parameter or a constant."""
         arrays = list(code.constants.values())
@@ -140,9 +140,9 @@ class Program:
         words, times = run.words, context.times
         if times is not None:
             words[executor.TIMES] = times.address
-        if self._meetings:
+        if self._collectives:
             words[executor.POLLS] = POLLS
-            words[executor.MEETINGS] = collectives.records(self.plan)
+            words[executor.COLLECTIVES] = collectives.records(self.plan)
         self._walk(run.address, 0)
         if words[_ROW] != _FINISHED:
             self._finish(run, context, collectives)
@@ -164,14 +164,14 @@ class Program:
         ]
         for (run, _), address in zip(begun, records, strict=True):
             run.words[executor.POLLS] = -1
-            run.words[executor.MEETINGS] = address
+            run.words[executor.COLLECTIVES] = address
         group = np.array([run.address for run, _ in begun], np.int64)
         self._walk(group.ctypes.data, len(begun))
         outcomes = [run.words[_ROW] for run, _ in begun]
         if executor.CANCELLED in outcomes:
             cancellation.check()
         stuck = {
-            number: self._meetings[executor.STUCK - outcome]
+            number: self._collectives[executor.STUCK - outcome]
             for number, outcome in enumerate(outcomes)
             if outcome <= executor.STUCK
         }
@@ -181,19 +181,19 @@ class Program:
 
     @property
     def in_turns(self) -> Self | None:
-        """The program itself if it is small and needs the host for meetings alone, else None."""
+        """The program itself if it is small and needs the host for collectives alone, else None."""
         return self if self.plan.take_turns else None
 
-    def _planned(self, meetings: Sequence[MeetThunk]) -> MeetingPlan:
+    def _planned(self, collectives: Sequence[CollectiveThunk]) -> CollectivePlan:
         done = None if self.work is None else self.work.done
-        each = max([1, *(len(row.placements) // self._threads.count for row in meetings)])
+        each = max([1, *(len(row.placements) // self._threads.count for row in collectives)])
         is_small = (
             done is not None
             and done.bytes <= MAX_TURN_BYTES * each
             and done.cost.flops <= MAX_TURN_FLOPS * each
         )
-        is_native = len(meetings) == len(self._hosts) > 0
-        return MeetingPlan(list(map(_native, meetings)), take_turns=is_native and is_small)
+        is_native = len(collectives) == len(self._hosts) > 0
+        return CollectivePlan(list(map(_native, collectives)), take_turns=is_native and is_small)
 
     def _begin(
         self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]
@@ -259,9 +259,9 @@ class Program:
                 return
             if cancellation.needs_checkpoint:
                 cancellation.checkpoint()
-            number = self._meetings.get(row)
-            if number is not None and meets_natively(words[executor.MEETINGS], number):
-                with placed(context.host, self.plan.meetings[number].instruction):
+            number = self._collectives.get(row)
+            if number is not None and meets_natively(words[executor.COLLECTIVES], number):
+                with placed(context.host, self.plan.collectives[number].instruction):
                     collectives.wait(number)
                 self._walk(run.address, 0)
                 continue
@@ -274,7 +274,7 @@ class Program:
             words[_ROW] = resume_row
             self._walk(run.address, 0)
 
-    def _host_row(self, thunk: HostThunk, resume_row: int) -> _HostRow:
+    def _host_row(self, thunk: HostThunk, resume_row: int) -> _HostThunk:
         return thunk, resume_row, self._views(thunk.reads), self._views(thunk.writes)
 
     def _views(self, values: Sequence[Value]) -> _Views:
@@ -310,7 +310,7 @@ class _Run:
         self._offsets = encoded.offsets
         self._first = len(self._array) - len(encoded.offsets)
         words = self._array
-        words[executor.CODE] = encoded.rows.ctypes.data
+        words[executor.CODE] = encoded.table.ctypes.data
         words[executor.TABLES] = self._tables.ctypes.data
         words[executor.INDICES] = encoded.indices.ctypes.data
         words[executor.COUNT] = len(encoded.indices)
@@ -333,8 +333,8 @@ class _Run:
             self._array[self._first :] = self._offsets + arena.address
 
 
-def _native(row: MeetThunk) -> NativeMeeting:
-    return NativeMeeting(row.instruction, row.placements, row.offsets[-1], row.is_referenced)
+def _native(row: CollectiveThunk) -> NativeCollective:
+    return NativeCollective(row.instruction, row.placements, row.offsets[-1], row.is_referenced)
 
 
 def _zeros(count: int) -> Any:

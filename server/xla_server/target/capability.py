@@ -9,7 +9,7 @@ from collections.abc import Set
 from xla_contract.ops.contraction.dot import ProductSizes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.target.convolution import Convolution
+from xla_server.target.gpu.convolution import Convolution
 from xla_server.target.pass_tuning import Reductions
 
 _WORDS = frozenset({ElementType.S32, ElementType.U32})
@@ -30,7 +30,7 @@ class Capability:
     """True if these epilogues may depend on a whole row of a product, as softmax does."""
 
     ENDS_PRODUCTS = False
-    """True if products are calls of libraries, which apply an `Epilogue` (target/epilogue.py)."""
+    """True if products are calls of libraries, which apply an `Epilogue`."""
 
     COMPARES_INDICES = False
     """True if a scatter is several launches, so that comparing all indices is faster."""

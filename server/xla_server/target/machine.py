@@ -12,7 +12,7 @@ import platform
 
 from xla_host.environment_variables import CPU_FEATURES, CPU_NAME
 from xla_server.target.available import available_cores
-from xla_server.target.gpu import GPUS, Gpu
+from xla_server.target.gpu.properties import GPUS, Gpu
 
 
 class Architecture(enum.Enum):

@@ -4,8 +4,8 @@ import dataclasses
 import functools
 
 from xla_server.target.capability import Capability
-from xla_server.target.gpu_capability import GpuCapability
-from xla_server.target.gpu_tuning import gpu_tuning_of
+from xla_server.target.gpu.gpu_capability import GpuCapability
+from xla_server.target.gpu.gpu_tuning import gpu_tuning_of
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import Tuning, tuning_of
 

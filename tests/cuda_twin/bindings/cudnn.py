@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from tests.cuda_twin.bindings.memory import elements
 from tests.cuda_twin.libraries.convolutions import convolve
 from xla_contract.types.element_type import ElementType
-from xla_server.target.convolution import Convolution, Direction
+from xla_server.target.gpu.convolution import Convolution, Direction
 
 BAD_PARAM, NOT_SUPPORTED, EXECUTION_FAILED = 2000, 3000, 5000
 _NAMES = {BAD_PARAM: "BAD_PARAM", NOT_SUPPORTED: "NOT_SUPPORTED", EXECUTION_FAILED: "FAILED"}

@@ -25,8 +25,8 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
 from xla_server.backends.cuda.worker.libraries import LibraryError
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.convolution import Direction
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.convolution import Direction
+from xla_server.target.gpu.properties import GPUS
 
 CAPABILITY = "sm_90"
 ALIGNMENT = 16

@@ -27,7 +27,7 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.target.machine import Machine
 
-SHUFFLED_MOST = 1 << 14
+MAX_SHUFFLED_BLOCKS = 1 << 14
 """Blocks of a launch that are put in random order; of more, the order is forward or backward."""
 
 
@@ -82,7 +82,9 @@ class HostModule:
         with self._lock:
             order = ORDERS[self._launches % len(ORDERS)]
             self._launches += 1
-            of_blocks = "backward" if order == "shuffled" and blocks > SHUFFLED_MOST else order
+            of_blocks = (
+                "backward" if order == "shuffled" and blocks > MAX_SHUFFLED_BLOCKS else order
+            )
             table = np.array(addresses, np.int64)
             orders = in_order(of_blocks, blocks), in_order(order, threads)
             room = fiber_room(threads) if self._facts[number].has_fibers else None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cuda import device_check
-from tests.cuda.outcomes import Status, assert_bits, assert_near, outcomes
+from tests.cuda.checks.outcomes import Status, assert_bits, assert_near, outcomes
 
 
 def test_a_group_is_checked_and_its_failures_are_written(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_a_group_is_checked_and_its_failures_are_written(tmp_path: Path) -> None
     assert found["counts"]["driver"]["ok"] > 0
 
 
-def test_a_group_whose_process_fails_is_told() -> None:
+def test_a_group_whose_process_fails_is_reported() -> None:
     end = time.monotonic() + 60
     *_, ended, _ = device_check._in_process("no such group", "cuda-twin", end)
     assert ended["status"] == "raised"

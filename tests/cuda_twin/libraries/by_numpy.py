@@ -37,8 +37,8 @@ from xla_server.codegen.gpu.plans.solver_plans import (
     SingularPlan,
     SolverPlan,
 )
-from xla_server.target.convolution import Direction
-from xla_server.target.epilogue import Activation, Epilogue
+from xla_server.target.gpu.convolution import Direction
+from xla_server.target.gpu.epilogue import Activation, Epilogue
 
 FILL = 0xFF
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from xla_contract.types.element_type import ElementType
-from xla_server.target.convolution import Convolution, Direction
+from xla_server.target.gpu.convolution import Convolution, Direction
 
 
 def convolve(form: Convolution, numbers: tuple[Any, Any, Any]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cuda import library_checks
-from tests.cuda.convolution_checks import SQUARE, convolution_plans
-from tests.cuda.library_checks import assert_right, buffers_of, plan_checks, run
+from tests.cuda.checks import library_checks
+from tests.cuda.checks.convolution_checks import SQUARE, convolution_plans
+from tests.cuda.checks.library_checks import assert_right, buffers_of, plan_checks, run
 from tests.cuda_twin import bindings
 from tests.cuda_twin.bindings import cublas_lt, cudnn, cufft
 from tests.cuda_twin.device.driver import SmallTwin, TwinDriver

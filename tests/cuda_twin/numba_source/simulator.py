@@ -23,7 +23,7 @@ from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.kernel_ir.expressions import Buffer, SharedArray, Usage
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.execution import cancellation_flag
-from xla_server.target.gpu import ACCESS_BYTES, WARP
+from xla_server.target.gpu.properties import ACCESS_BYTES, WARP
 
 Scalar = Any
 """A numpy scalar, or a number of Python where the source has one."""

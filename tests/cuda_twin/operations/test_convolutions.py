@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpus.jax.programs import lower
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.device.twin import DEVICE
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import imported, interpreted
@@ -24,8 +24,8 @@ from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan
 from xla_server.ir.module import HloModule
-from xla_server.target.convolution import Convolution, Direction
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.convolution import Convolution, Direction
+from xla_server.target.gpu.gpu_capability import GpuCapability
 from xla_server.target.target import Target
 
 BY_LIBRARY = GpuCapability(has_convolutions=True, min_products=0)
@@ -134,7 +134,7 @@ def test_types_are_those_of_the_program() -> None:
         assert (found.element, found.rounds_operands) == (element, False)
 
 
-def test_groups_are_told() -> None:
+def test_groups_are_reported() -> None:
     def grouped(x: Any, y: Any) -> Any:
         return jax.lax.conv_general_dilated(
             x, y, (1, 1), "SAME", dimension_numbers=FIRST, feature_group_count=2

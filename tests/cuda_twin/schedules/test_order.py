@@ -21,7 +21,7 @@ from xla_contract.types.shape import Shape
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 from xla_server.target.machine import Machine
 
 

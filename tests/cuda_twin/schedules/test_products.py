@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import drawn
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
 from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.example_platform.walker import run
 from tests.unit.codegen.compiled import interpreted
-from xla_server.target.gpu import BLOCK_THREADS, PRODUCT_TILE
+from xla_server.target.gpu.properties import BLOCK_THREADS, PRODUCT_TILE
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "complex64", "complex128")
 

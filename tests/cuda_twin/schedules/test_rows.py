@@ -30,7 +30,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import If, Let, ParallelFor, Shuffle, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ir.module import HloModule
-from xla_server.target.gpu import MAX_WARP_ROW, WARP
+from xla_server.target.gpu.properties import MAX_WARP_ROW, WARP
 
 LENGTHS = (2, 5, 31, 32, 33, 128, 300, 1027, MAX_WARP_ROW)
 """Rows of less than a run, of less than a warp, of whole runs and turns and of none."""

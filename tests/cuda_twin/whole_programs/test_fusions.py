@@ -17,7 +17,7 @@ from tests.conformance.sweep.draws.bounds import FLUSHED
 from tests.conformance.sweep.draws.depth import FULL
 from tests.cuda_twin.device.twin import Twin
 from tests.cuda_twin.programs import kernel_of, shapes_of
-from tests.fuzz.answers.alone import alone
+from tests.fuzz.answers.shrinking.alone import alone
 from tests.kernels.corpora import CORPORA
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import on_cpu
@@ -32,7 +32,7 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction, HloModule
 
-MOST_ELEMENTS = 1 << 15
+MAX_ELEMENTS = 1 << 15
 """Elements of the arrays of a fusion that is run."""
 
 
@@ -47,7 +47,7 @@ def fusions(corpus: str) -> Iterator[tuple[str, HloModule, HloInstruction]]:
             shapes = [*shapes_of(each), *(operand.shape for operand in each.operands)]
             if any(shape.is_tuple for shape in shapes):
                 continue
-            if max(math.prod(shape.dimensions) for shape in shapes) <= MOST_ELEMENTS:
+            if max(math.prod(shape.dimensions) for shape in shapes) <= MAX_ELEMENTS:
                 single = import_module(alone(each))
                 (fusion,) = (i for i in single.entry.instructions if i.opcode is Opcode.FUSION)
                 yield f"{name} {each.name}", single, fusion

@@ -22,7 +22,12 @@ from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.lower.joined_launches import with_joined_launches
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.ir.module import HloModule
-from xla_server.target.gpu import BLOCK_THREADS, JOINED_ARGUMENTS, JOINED_BYTES, JOINED_THREADS
+from xla_server.target.gpu.properties import (
+    BLOCK_THREADS,
+    JOINED_ARGUMENTS,
+    JOINED_BYTES,
+    JOINED_THREADS,
+)
 from xla_server.target.machine import Machine
 
 FORMS: dict[str, Callable[[Op], Op]] = {
@@ -42,7 +47,7 @@ def several(*results: Op) -> Op:
 
 def joined(module: HloModule) -> Code:
     code = with_joined_launches(lowered(module))
-    for row in code.rows:
+    for row in code.thunks:
         if isinstance(row, KernelThunk) and row in code.joined:
             sizes = {n: value.byte_size for n, value in enumerate(row.arguments)}
             verify(row.kernel.kernel, sizes)  # type: ignore[attr-defined]
@@ -51,7 +56,7 @@ def joined(module: HloModule) -> Code:
 
 def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
     """Return the opcodes of the kernels of each launch of a program."""
-    rows = joined(built(function, arguments)).rows
+    rows = joined(built(function, arguments)).thunks
     return [re.sub(r"\.\d+", "", row.name) for row in rows if isinstance(row, KernelThunk)]
 
 
@@ -71,7 +76,7 @@ def test_independent_kernels_of_any_form_share_launches(data: st.DataObject) -> 
     module = built(lambda *p: several(*(f(x) for f, x in zip(chosen, p, strict=True))), arguments)
     apart, code = lowered(module), joined(module)
     together = results_of(module, code, arguments)
-    assert len(code.rows) < len(apart.rows)
+    assert len(code.thunks) < len(apart.thunks)
     assert work_of(code).cost == work_of(apart).cost
     for ours, own, wanted in zip(
         together, results_of(module, apart, arguments), interpreted(module, arguments), strict=True
@@ -138,7 +143,7 @@ def test_large_kernels_have_launches_of_their_own() -> None:
 
 def test_a_kernel_writes_over_what_no_other_one_of_its_launch_reads() -> None:
     def may_write_over(other: Callable[[Op, Op], Op]) -> list[str]:
-        (row,) = joined(built(lambda x, y: several(x + x, other(x, y)), [X, X])).rows
+        (row,) = joined(built(lambda x, y: several(x + x, other(x, y)), [X, X])).thunks
         assert isinstance(row, KernelThunk)
         return [read.name for _, read in row.in_place]
 
@@ -149,7 +154,7 @@ def test_a_kernel_writes_over_what_no_other_one_of_its_launch_reads() -> None:
 def test_a_dump_says_which_instructions_share_a_launch() -> None:
     code = joined(built(lambda x, y: several(x + x, -y), [X, Y]))
     modules = {each.key: DeviceModule(b"") for each in grids(code)}
-    text = "\n".join(place_listing(code, code.rows, modules))
+    text = "\n".join(place_listing(code, code.thunks, modules))
     assert "in all: 1 launch, " in text
     assert "add %add.3, negate %negate.4" in text
 

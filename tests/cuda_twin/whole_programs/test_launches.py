@@ -14,21 +14,21 @@ from xla_server.buffers.code import CopyThunk, KernelThunk
 
 MODELS = workloads()
 
-MOST = {"transformer block forward": 11, "MLP train step": 10}
+MAX_LAUNCHES = {"transformer block forward": 11, "MLP train step": 10}
 """Launches that a model may take."""
 
 TOLERANCE = 2e-4
 """Differences of sums in another order, relative to the largest number of a result."""
 
 
-@pytest.mark.parametrize("name", MOST)
+@pytest.mark.parametrize("name", MAX_LAUNCHES)
 def test_models_take_few_launches_and_keep_their_results(name: str) -> None:
     model = MODELS[name]
     module = lowered_by_jax(model.function, model.arguments)
     code = compiled(module)
     assert through_host(code) == []
-    launches = [row for row in code.rows if isinstance(row, KernelThunk | CopyThunk)]
-    assert len(launches) <= MOST[name]
+    launches = [row for row in code.thunks if isinstance(row, KernelThunk | CopyThunk)]
+    assert len(launches) <= MAX_LAUNCHES[name]
     arguments: list[Any] = [np.asarray(leaf) for leaf in jax.tree.leaves(model.arguments)]
     expected = interpreted(module, arguments)
     for ours, theirs in zip(results_of(module, code, arguments), expected, strict=True):

@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from tests.cuda import convolution_checks
-from tests.cuda.convolution_checks import ORDERS
-from tests.cuda.outcomes import Status
+from tests.cuda.checks import convolution_checks
+from tests.cuda.checks.convolution_checks import ORDERS
+from tests.cuda.checks.outcomes import Status
 from tests.cuda_twin.device.platform import shared_platform, twin_platform
 from tests.cuda_twin.programs import TARGET
 from xla_server.backends.cuda.program import CudaProgram
-from xla_server.backends.cuda.refusals import MOST, RefusedPlans
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.backends.cuda.refusals import MAX_REFUSED_PLANS, RefusedPlans
+from xla_server.target.gpu.gpu_capability import GpuCapability
 
 LAYER = (4, 16, 32, 12), 3, 1
 """Large enough for a library."""
@@ -19,15 +19,16 @@ LAYER = (4, 16, 32, 12), 3, 1
 
 def test_a_library_that_refuses_much_is_left_out() -> None:
     refusals = RefusedPlans(TARGET, has_convolutions=True)
-    plans = list(itertools.islice(convolution_checks.convolution_plans(), MOST + 1))
-    for plan in plans[:MOST]:
+    plans = list(itertools.islice(convolution_checks.convolution_plans(), MAX_REFUSED_PLANS + 1))
+    for plan in plans[:MAX_REFUSED_PLANS]:
         refusals.add({plan: "no engine"})
     assert refusals.target.capability == GpuCapability(
-        has_convolutions=True, refused=frozenset(plan.convolution for plan in plans[:MOST])
+        has_convolutions=True,
+        refused=frozenset(plan.convolution for plan in plans[:MAX_REFUSED_PLANS]),
     )
-    refusals.add({plans[MOST]: "no engine"})
+    refusals.add({plans[MAX_REFUSED_PLANS]: "no engine"})
     assert refusals.target.capability == GpuCapability()
-    assert len(list(refusals.lines())) == 2 + MOST
+    assert len(list(refusals.lines())) == 2 + MAX_REFUSED_PLANS
 
 
 @pytest.mark.parametrize(

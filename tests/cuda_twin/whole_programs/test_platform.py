@@ -12,9 +12,9 @@ import pytest
 
 from tests.conformance import oracle, test_on_cpu
 from tests.conformance.sweep.draws.depth import FULL
-from tests.cuda.checks import GROUPS, Sides
-from tests.cuda.fault_checks import ENDLESS_KERNEL, LONG_KERNEL, FaultChecks
-from tests.cuda.outcomes import Status, outcomes
+from tests.cuda.checks.fault_checks import ENDLESS_KERNEL, LONG_KERNEL, FaultChecks
+from tests.cuda.checks.outcomes import Status, outcomes
+from tests.cuda.checks.platform_checks import GROUPS, Sides
 from tests.cuda.programs import of_corpus
 from tests.cuda_twin.device.platform import shared_platform, twin_platform
 from tests.cuda_twin.device.toolchain import HostToolchain

@@ -221,7 +221,7 @@ def test_the_authority_of_clients_is_read_again_at_the_next_handshake(
             assert client.to_device(np.float32(3)).to_numpy() == 3
 
 
-def test_a_pair_that_is_none_is_told_and_exits_2(tmp_path: Path) -> None:
+def test_a_pair_that_is_none_is_reported_and_exits_2(tmp_path: Path) -> None:
     files = Files(tmp_path / "files", OURS.issue("server"))
     files.key.write_bytes(OURS.issue("another").key)
     ended = serve("--listen", "127.0.0.1:0", *files.flags)

@@ -138,7 +138,7 @@ def test_a_coroutine_that_is_cancelled_stops_the_run(able: xc.Client) -> None:
     until(lambda: not able.describe().use.concurrent_executions)
 
 
-def test_what_does_not_fit_is_told_at_the_call_with_its_step(
+def test_what_does_not_fit_is_reported_at_the_call_with_its_step(
     client: xc.Client, address: str
 ) -> None:
     double, pair = client.compile(program(DOUBLE)), client.compile(program(PAIR))
@@ -306,7 +306,7 @@ def test_a_submitted_run_is_stopped_and_fails_by_its_step(
         pass
 
 
-def test_what_cannot_be_submitted_is_told(client: xc.Client) -> None:
+def test_what_cannot_be_submitted_is_reported(client: xc.Client) -> None:
     with pytest.raises(xc.InvalidArgumentError, match="must have a step to be submitted"):
         client.pipeline().submit()
     p = client.pipeline()

@@ -134,7 +134,7 @@ def test_a_unix_socket_and_ipv6_are_listened_on(tmp_path):
             raw.close()
 
 
-def test_wrong_options_are_told_and_exit_2(tmp_path):
+def test_wrong_options_are_reported_and_exit_2(tmp_path):
     config = tmp_path / "server.toml"
     config.write_text("colour = 'red'\n")
     for arguments, words in (
@@ -151,7 +151,7 @@ def test_wrong_options_are_told_and_exit_2(tmp_path):
         assert not result.stdout
 
 
-def test_a_port_in_use_is_told_and_exits_1(tmp_path):
+def test_a_port_in_use_is_reported_and_exits_1(tmp_path):
     with start_server(tmp_path) as server:
         result = _run("serve", "--listen", server.address)
         assert result.returncode == 1

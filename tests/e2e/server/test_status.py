@@ -143,7 +143,7 @@ def test_a_pinned_certificate_is_the_only_one_that_is_taken(server: ServerProces
     assert f"must have the certificate {wrong}, got {right}" in ended.stderr
 
 
-def test_a_server_without_the_rpc_is_told(tmp_path: Path) -> None:
+def test_a_server_without_the_rpc_is_reported(tmp_path: Path) -> None:
     server = grpc.server(ThreadPoolExecutor(1))
     target = f"unix:{tmp_path}/socket"
     server.add_insecure_port(target)

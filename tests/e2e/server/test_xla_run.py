@@ -194,7 +194,7 @@ def test_a_server_s_error_is_a_line(server: ServerProcess) -> None:
     assert output.count("\n") == 1
 
 
-def test_results_that_are_not_finite_on_one_side_are_told() -> None:
+def test_results_that_are_not_finite_on_one_side_are_reported() -> None:
     from xla_server.app.run_tool.comparison import compared
 
     ours, theirs = np.float32([1, np.nan, np.inf]), np.float32([1.5, np.nan, 2])

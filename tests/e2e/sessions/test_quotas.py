@@ -65,7 +65,7 @@ def _too_many_launches(client: xc.Client) -> None:
         (_too_many_launches, "may have 2 executions that .* got one more with 2 there"),
     ],
 )
-def test_a_limit_is_told_with_the_use(
+def test_a_limit_is_reported_with_the_use(
     address: str, exceed: Callable[[xc.Client], Any], told: str
 ) -> None:
     with xc.connect(address, timeout=30) as client, xc.connect(address, timeout=30) as other:
@@ -104,7 +104,7 @@ def test_what_a_session_may_have_is_what_the_operator_said(address: str) -> None
         ) == tuple(FLAGS.values())
 
 
-def test_time_to_compile_is_told_with_its_use(tmp_path: Any) -> None:
+def test_time_to_compile_is_reported_with_its_use(tmp_path: Any) -> None:
     flags = ("--platform", "interpreter", "--session-compile-seconds", "1e-6")
     with start_server(tmp_path, *flags) as server, xc.connect(server.address) as client:
         double = client.compile(program(DOUBLE))

@@ -141,7 +141,7 @@ def test_a_session_ends_when_its_client_does_not_come_back(forgetful: str) -> No
     assert held.shape.byte_size == 4000
 
 
-def test_what_is_no_token_is_told_at_once(address: str) -> None:
+def test_what_is_no_token_is_reported_at_once(address: str) -> None:
     with pytest.raises(xc.InvalidArgumentError, match=r"43 characters .* got 5 characters"):
         xc.connect(address, session="guess")
     with pytest.raises(xc.InvalidArgumentError, match="got an empty string"):

@@ -226,7 +226,7 @@ def test_a_client_that_spoils_its_memory_harms_no_other(plain):
             call(plain, "UploadShared", upload)
 
 
-def test_wrong_requests_are_told(plain):
+def test_wrong_requests_are_reported(plain):
     values = np.arange(LARGE, dtype=np.uint8)
     upload = extension_pb2.UploadSharedRequest
     whole = shape_to_proto(Shape.array(ElementType.U8, (LARGE,), (0,)))

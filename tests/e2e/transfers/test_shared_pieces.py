@@ -263,7 +263,7 @@ def test_a_server_that_is_stopped_does_not_wait_for_pieces(tmp_path):
         plain.close()
 
 
-def test_progress_is_told_all_the_way_up_and_down(client):
+def test_progress_is_reported_all_the_way_up_and_down(client):
     array, told = np.arange(8 << 20, dtype=np.float32), []
     buffer = client.to_device(array, progress=lambda *now: told.append(now))
     # A report for each piece: it is this way that the value went.

@@ -267,7 +267,7 @@ def works(address: str, another: str, bearer: str = "") -> None:
 
 
 @pytest.mark.parametrize("what", ["bytes"])
-def test_a_session_is_told_that_it_has_no_more_than_its_connection(port: int) -> None:
+def test_a_session_reports_no_more_than_its_connection_has(port: int) -> None:
     with xc.connect(f"127.0.0.1:{port}", timeout=60) as client:
         assert client.describe().quotas.device_bytes == 3 << 18
 

@@ -241,7 +241,7 @@ def test_an_upload_whose_stream_was_ended_goes_on_where_it_was(honest, begun):
     assert begun.count("Upload") == 2
 
 
-def test_plain_clients_are_told_the_limit_the_use_and_what_to_do(short_server, watcher):
+def test_errors_of_plain_clients_have_the_limit_the_use_and_what_to_do(short_server, watcher):
     before = watcher.counters()
     client = Plain(short_server.address)
     stream = client.converse("DescribeSession", extension_pb2.DescribeSessionRequest())

@@ -102,7 +102,7 @@ def resident_bytes(server: ServerProcess) -> int:
     return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
-def test_a_session_has_so_many_and_its_other_clients_are_told(server, client, other):
+def test_a_session_has_so_many_and_its_other_clients_are_notified(server, client, other):
     request, own = transfer(client), transfer(other)
     is_served(client)
     taken = resident_bytes(server)

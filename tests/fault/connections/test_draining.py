@@ -116,7 +116,7 @@ def slow_to_compile(count: int = 400) -> xc.Computation:
 
 
 @pytest.mark.parametrize("how", ["Compile", "beside a launched execution", "Converse"])
-def test_a_compile_that_is_cut_off_is_told_what_all_are_told(tmp_path: Path, how: str) -> None:
+def test_a_compile_that_is_cut_off_has_the_error_of_all(tmp_path: Path, how: str) -> None:
     flags = ("--grace-seconds", "0.1", "--no-prepare", "--compilation-cache-dir", "")
     with start_server(tmp_path, *flags) as server:
         client = Plain(server.address)

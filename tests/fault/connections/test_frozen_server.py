@@ -19,7 +19,7 @@ from xla_client.transport import transport as _transport
 from xla_client.transport.transport import Transport, keepalive_options
 
 ONES = np.ones(4, np.float32)
-QUIET, PATIENCE = 2.0, 3.0
+QUIET, TIMEOUT = 2.0, 3.0
 LONGEST = 20.0
 """Far below the 30 s after which a server would be asked by default."""
 
@@ -29,7 +29,7 @@ server = serving()
 
 @contextlib.contextmanager
 def _client(address: str) -> Iterator[xc.Client]:
-    keepalive = QUIET, PATIENCE
+    keepalive = QUIET, TIMEOUT
     transport = Transport(address, credentials=None, metadata=(), timeout=None, keepalive=keepalive)
     transport.open(10)
     try:
@@ -85,7 +85,7 @@ def test_a_server_that_freezes_while_streams_are_silent_is_noticed(server: Serve
         server.process.send_signal(signal.SIGCONT)
 
 
-def test_who_waits_for_a_frozen_server_is_told(server: ServerProcess) -> None:
+def test_who_waits_for_a_frozen_server_is_notified(server: ServerProcess) -> None:
     with _client(server.address) as client:
         held, double = client.to_device(ONES), client.compile(program(DOUBLE))
         running = client.compile(sink(1)).submit().future()

@@ -105,7 +105,7 @@ def test_streams_that_are_cut_while_they_begin_begin_again(address, proxy, clien
         assert (states.infeed.items, states.outfeed.items) == (0, 0)
 
 
-def test_what_was_received_and_not_told_is_not_sent_twice(address, proxy, client):
+def test_what_was_received_and_not_reported_is_not_sent_twice(address, proxy, client):
     feed = client.device().infeed(COUNT)
     feed.put(0)
     feed.flush()
@@ -122,7 +122,7 @@ def test_what_was_received_and_not_told_is_not_sent_twice(address, proxy, client
         assert [int(value) for value in whole.device().outfeed(COUNT, 3)] == [0, 1, 2]
 
 
-def test_a_refusal_that_was_lost_is_told_again(proxy, client):
+def test_a_refusal_that_was_lost_is_reported_again(proxy, client):
     feed = client.device().infeed(VECTOR)
     feed.put(_vector(0))
     feed.flush()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.answers.judge import Judgement, judge
+from tests.fuzz.answers.judging.judge import Judgement, judge
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tests.fuzz.answers.checking import Difference, Reference
 from tests.fuzz.answers.reporting import report
-from tests.fuzz.answers.shrinking import shrunk
+from tests.fuzz.answers.shrinking.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
 from tests.fuzz.answers.steps import fused
 from tests.fuzz.answers.steps.catalogue import case

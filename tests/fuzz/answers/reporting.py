@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.answers.checking import Reference
-from tests.fuzz.answers.shrinking import Shrunk
+from tests.fuzz.answers.shrinking.shrinking import Shrunk
 from tests.fuzz.answers.sides import Side, SideError
 from xla_server.ir.text.printer import print_module
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.answers.alone import shapes_of
+from tests.fuzz.answers.shrinking.alone import shapes_of
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType as E
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz.answers.checking import Reference
 from tests.fuzz.answers.fuzzing import Counts, fuzz
-from tests.fuzz.answers.shrinking import shrunk
+from tests.fuzz.answers.shrinking.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
 from tests.fuzz.answers.steps import fused
 from tests.fuzz.answers.steps.catalogue import PROBED_TYPES, STEPS, UNMIXED, UNPROBED, case
@@ -143,7 +143,7 @@ def test_a_side_that_died_is_started_anew(sides: list[Side]) -> None:
     assert len(again) == len(results)
 
 
-def test_a_refusal_is_told_from_a_death(sides: list[Side]) -> None:
+def test_a_refusal_is_distinguished_from_a_death(sides: list[Side]) -> None:
     with pytest.raises(SideError, match="host_program_shape") as caught:
         sides[0].run(hlo_pb2.HloModuleProto(), [])
     assert caught.value.is_refusal

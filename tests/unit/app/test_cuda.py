@@ -91,7 +91,7 @@ def test_there_are_not_more_devices_than_there_are(
     assert fake_devices == []
 
 
-def test_a_device_that_does_not_open_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_does_not_open_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(_: int) -> None:
         raise NoDeviceError("device 0 must open, got none")
 

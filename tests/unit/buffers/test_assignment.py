@@ -3,7 +3,7 @@ import pytest
 from xla_contract.types.shape import Shape
 from xla_server.buffers import assignment
 from xla_server.buffers.assignment import ALIGNMENT, assign, memory_use
-from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Row, Value
+from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Thunk, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 
 EMPTY = Kernel((), (), ())
@@ -27,8 +27,8 @@ def places(code: Code, *values: Value) -> list[tuple[str, int]]:
 
 def test_values_that_are_needed_together_do_not_share_memory() -> None:
     x, a, b, c = (value(name) for name in "xabc")
-    rows: list[Row] = [kernel(a, x), kernel(b, x), kernel(c, a, b)]
-    code = Code(rows, [x], {}, [c])
+    thunks: list[Thunk] = [kernel(a, x), kernel(b, x), kernel(c, a, b)]
+    code = Code(thunks, [x], {}, [c])
     assert places(code, x, c) == [("parameter", 0), ("result", 0)]
     (kind_a, at_a), (kind_b, at_b) = places(code, a, b)
     assert kind_a == kind_b == "arena"
@@ -67,8 +67,8 @@ def test_a_kernel_writes_over_an_operand_only_where_it_says_that_it_may() -> Non
 def test_a_result_that_does_not_begin_where_its_operand_does_is_apart_from_it(size: int) -> None:
     x, a, b, d = (value(name) for name in "xabd")
     c = value("c", Shape.parse(f"f32[{size}]"))
-    rows: list[Row] = [kernel(a, x), kernel(b, x, a), kernel(c, b, in_place=True), kernel(d, c)]
-    (_, at_b), (_, at_c) = places(Code(rows, [x], {}, [d]), b, c)
+    thunks: list[Thunk] = [kernel(a, x), kernel(b, x, a), kernel(c, b, in_place=True), kernel(d, c)]
+    (_, at_b), (_, at_c) = places(Code(thunks, [x], {}, [d]), b, c)
     is_over = size == 64
     assert (at_b == at_c) is is_over
     assert is_over or at_b + b.byte_size <= at_c or at_c + c.byte_size <= at_b
@@ -91,7 +91,7 @@ def test_parameters_are_never_written_over() -> None:
 def test_what_a_loop_reads_stays_until_the_loop_ends() -> None:
     x, kept, state, goes_on, step = (value(name) for name in ("x", "kept", "s", "go", "step"))
     begin, end = Label("begin"), Label("end")
-    rows: list[Row] = [
+    thunks: list[Thunk] = [
         kernel(kept, x),
         CopyThunk(state, x),
         begin,
@@ -102,7 +102,7 @@ def test_what_a_loop_reads_stays_until_the_loop_ends() -> None:
         Jump(begin),
         end,
     ]
-    found = assign(Code(rows, [x], {}, [state])).locations
+    found = assign(Code(thunks, [x], {}, [state])).locations
     others = {found[v] for v in (state, goes_on, step)}
     assert found[kept] not in others
 
@@ -133,8 +133,8 @@ def test_a_donated_parameter_that_is_read_while_the_result_is_written_is_kept() 
 
 def test_two_results_do_not_take_one_donated_parameter() -> None:
     x, a, b = value("x"), value("a"), value("b")
-    rows: list[Row] = [kernel(a, x, in_place=True), kernel(b, a)]
-    found = assign(Code(rows, [x], {}, [a, b]), frozenset([0]))
+    thunks: list[Thunk] = [kernel(a, x, in_place=True), kernel(b, a)]
+    found = assign(Code(thunks, [x], {}, [a, b]), frozenset([0]))
     assert sorted(place.kind for place in found.results) == ["parameter", "result"]
 
 
@@ -158,8 +158,8 @@ def test_many_donated_parameters_are_not_tried_for_every_result(
     assert len(tried) == 50
     tried.clear()
     all_read = KernelThunk("read", EMPTY, 1, 1, (*parameters,), (*parameters,), ())
-    rows: list[Row] = [all_read, *(kernel(result) for result in results)]
-    found = assign(Code(rows, parameters, {}, results), frozenset(range(50)))
+    thunks: list[Thunk] = [all_read, *(kernel(result) for result in results)]
+    found = assign(Code(thunks, parameters, {}, results), frozenset(range(50)))
     assert {place.number for place in found.results} == set(range(50))
     assert len(tried) == 50
 

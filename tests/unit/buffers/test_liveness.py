@@ -27,8 +27,8 @@ def test_what_one_value_conflicts_with_conflicts_with_it(count: int) -> None:
 def test_a_value_may_have_the_memory_of_what_is_done_before_it() -> None:
     x, a, b, c = (Value(WIDE, name) for name in "xabc")
     chain = [(a, x), (b, a), (c, b)]
-    rows = [KernelThunk(to.name, EMPTY, 1, 1, (of, to), (of,), (to,)) for to, of in chain]
-    code = Code([*rows], [x], {}, [c])
+    thunks = [KernelThunk(to.name, EMPTY, 1, 1, (of, to), (of,), (to,)) for to, of in chain]
+    code = Code([*thunks], [x], {}, [c])
     liveness = analyse(code)
     conflicts = interference(code, liveness)
     n = liveness.numbers

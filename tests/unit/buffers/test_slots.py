@@ -1,4 +1,4 @@
-"""Slots of encoded programs: named buffers, rows that do nothing, positions of labels."""
+"""Slots of encoded programs: named buffers, thunks that do nothing, positions of labels."""
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, Location
@@ -9,7 +9,7 @@ A, B, C = (Value(Shape.parse("f32[2]"), name) for name in "abc")
 FIRST, LAST = Label("first"), Label("last")
 
 
-def test_rows_need_the_addresses_of_what_they_read_and_write() -> None:
+def test_thunks_need_the_addresses_of_what_they_read_and_write() -> None:
     assert addressed(CopyThunk(A, B)) == (B, A)
     assert addressed(HostThunk("h", None, (A,), (B, C))) == (A, B, C)
     assert addressed(Branch(A, LAST)) == addressed(Switch(A, (FIRST, LAST))) == (A,)
@@ -36,5 +36,5 @@ def test_a_copy_into_the_same_memory_does_nothing() -> None:
 
 
 def test_labels_are_no_rows() -> None:
-    rows = [FIRST, CopyThunk(A, B), Jump(FIRST), LAST]
-    assert label_positions(rows) == {FIRST: 0, LAST: 2}
+    thunks = [FIRST, CopyThunk(A, B), Jump(FIRST), LAST]
+    assert label_positions(thunks) == {FIRST: 0, LAST: 2}

@@ -66,7 +66,7 @@ def copied_bytes(code: Code, assignment: Assignment) -> int:
     places = assignment.locations
     return sum(
         row.target.byte_size
-        for row in code.rows
+        for row in code.thunks
         if isinstance(row, CopyThunk) and places[row.target] != places[row.source]
     )
 

@@ -19,7 +19,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.lower.meetings import lower_meeting
+from xla_server.codegen.lower.native_collectives import lower_native_collective
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ops.collectives.exchanges import EXCHANGES
 from xla_server.ops.evaluators import EVALUATORS
@@ -38,8 +38,8 @@ def test_only_what_waits_or_remembers_is_left_to_the_host() -> None:
     assert {opcode for opcode, lower in LOWERINGS.items() if lower is lower_host} == HOST_OPCODES
     assert HOST_OPCODES >= WAITING
     assert HOST_OPCODES == WAITING
-    meeting = {lower_collective, lower_meeting}
-    assert {opcode for opcode, lower in LOWERINGS.items() if lower in meeting} == {*EXCHANGES}
+    collective = {lower_collective, lower_native_collective}
+    assert {opcode for opcode, lower in LOWERINGS.items() if lower in collective} == {*EXCHANGES}
 
 
 def marked() -> Group:
@@ -60,14 +60,14 @@ def test_programs_have_no_rows_for_the_host_without_passes_either(
     for name, (function, *arguments) in list(group().items())[:: 1 if group is marked else STRIDE]:
         module = imported(lower(function, *arguments))
         code = compile_module(module, PassOptions(level=0)).code
-        assert not [row for row in code.rows if isinstance(row, HostThunk)], name
+        assert not [row for row in code.thunks if isinstance(row, HostThunk)], name
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_real_programs_have_no_rows_for_the_host(group: Callable[[], Group]) -> None:
     for name, (function, *arguments) in list(group().items())[::STRIDE]:
         code = compile_module(imported(lower(function, *arguments))).code
-        assert not [row for row in code.rows if isinstance(row, HostThunk)], name
+        assert not [row for row in code.thunks if isinstance(row, HostThunk)], name
 
 
 def test_no_evaluator_is_called_while_programs_run() -> None:

@@ -39,7 +39,7 @@ def call(
     return evaluate(program, operands, plans=PlanCache(registry), check_values=True)
 
 
-def test_an_unknown_target_is_told_with_names_near_it() -> None:
+def test_an_unknown_target_is_reported_with_names_near_it() -> None:
     message = r'^custom-call %root: target "lapack_spotrf" is .*near it are .*lapack_spotrf_ffi'
     with pytest.raises(UnimplementedError, match=message):
         call(BUILTIN, "lapack_spotrf", "f32[]")

@@ -1,4 +1,4 @@
-"""Meetings over several ranks as rank 0 sees them: participants 0 and 1 are on rank 0."""
+"""Collectives over several ranks as rank 0 sees them: participants 0 and 1 are on rank 0."""
 
 import dataclasses
 from collections import Counter
@@ -10,11 +10,11 @@ import pytest
 from xla_contract.errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
-from xla_server.distributed.arrivals import Arrivals, meeting_key
+from xla_server.distributed.arrivals import Arrivals, rendezvous_key
 from xla_server.distributed.remote_run import RemoteRun
 from xla_server.distributed.transport.messages import Arrive, Late, RunOptions, Visit
 from xla_server.execution.cancellation import Cancellation
-from xla_server.ops.evaluation import Meeting
+from xla_server.ops.evaluation import GroupCollective
 
 OPTIONS = RunOptions(
     1, (0, 0, 1, 2), DeviceGrid(4, 1), 7.0, None, is_one_program=True, is_fast=False
@@ -32,25 +32,25 @@ def arrival(
     form: str = "float32[4]",
     number: int = 0,
 ) -> Visit:
-    meeting = Meeting(name, Opcode.ALL_REDUCE, 1, members)
-    return Visit(meeting, number, form, 1, tuple(come))
+    collective = GroupCollective(name, Opcode.ALL_REDUCE, 1, members)
+    return Visit(collective, number, form, 1, tuple(come))
 
 
-def test_a_meeting_begins_when_all_its_members_have_come() -> None:
+def test_a_collective_begins_when_all_its_members_have_come() -> None:
     seen = arrivals()
     first, second, third = (arrival(come, 3, 0, 1, 2) for come in ({3}, {0, 1}, {2}))
     assert [seen.arrive([each]) for each in (first, second)] == [[], []]
-    key = meeting_key(third.meeting, is_one_program=True)
+    key = rendezvous_key(third.collective, is_one_program=True)
     assert seen.arrive([third]) == [(third, key, (0, 1, 2))]
     assert seen.late(key, 0) is None
 
 
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "together"])
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_told_late_and_together_never_looks_stuck(seed: int, is_alone: bool) -> None:
+def test_what_is_reported_late_and_together_never_looks_stuck(seed: int, is_alone: bool) -> None:
     """Participants go through their visits without rank 0, which hears of them in any order.
 
-    It is told some at a time, and of those only the last of each meeting; by each member alone
+    It is told some at a time, and of those only the last of each collective; by each member alone
     where it meets in native code, or by those of a rank together.
     """
     random = Random(seed)
@@ -67,7 +67,7 @@ def test_what_is_told_late_and_together_never_looks_stuck(seed: int, is_alone: b
     while any(told):
         number = random.choice([number for number, visits in enumerate(told) if visits])
         count = random.choice((1, 1, 2, 3, 30))
-        last = {visit.meeting: visit for visit in told[number][:count]}
+        last = {visit.collective: visit for visit in told[number][:count]}
         del told[number][:count]
         seen.arrive(random.sample([*last.values()], len(last)))
         if not told[number]:
@@ -91,7 +91,7 @@ def test_operands_of_another_form_are_refused() -> None:
 def test_who_does_not_come_is_named() -> None:
     seen, some = arrivals(), arrival({2}, 0, 2, 3)
     seen.arrive([some])
-    error = seen.late(meeting_key(some.meeting, is_one_program=True), 0)
+    error = seen.late(rendezvous_key(some.collective, is_one_program=True), 0)
     assert isinstance(error, DeadlineExceededError)
     assert "{0,2,3} must arrive within 7 s, got none of {0,3}" in error.message
     with pytest.raises(FailedPreconditionError, match=r"got \{3\} ended without it"):
@@ -100,7 +100,7 @@ def test_who_does_not_come_is_named() -> None:
         seen.arrive([arrival({1}, 1, 3)])
 
 
-def test_ranks_that_wait_for_each_other_are_told_so() -> None:
+def test_ranks_that_wait_for_each_other_are_reported() -> None:
     seen = arrivals()
     seen.arrive([arrival({0}, 0, 2, name="x")])
     seen.arrive([arrival({2}, 2, 3, name="y")])
@@ -111,7 +111,7 @@ def test_ranks_that_wait_for_each_other_are_told_so() -> None:
         seen.arrive([arrival({3}, 0, 3, name="z")])
 
 
-def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
+def test_a_collective_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
     """The silent rank is lost within its own time, or speaks again."""
     silent, anything = {1}, Mock()
     mailbox = Mock(is_silent=lambda rank: rank in silent)
@@ -120,7 +120,7 @@ def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
     some = arrival({0}, 0, 1)
     run.handle(0, Arrive(1, (some,)))
     mailbox.expect.assert_called_once_with()
-    key = meeting_key(some.meeting, is_one_program=True)
+    key = rendezvous_key(some.collective, is_one_program=True)
     run.handle(0, Late(1, key, 0))
     assert run.failure is None
     silent.clear()

@@ -1,4 +1,4 @@
-"""Meetings of this rank, 0, with another one: what is told before arrays are exchanged."""
+"""Collectives of this rank, 0, with another one: what is told before arrays are exchanged."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -17,14 +17,14 @@ from xla_server.distributed.transport.messages import Arrive, Ended, Go, Late, R
 from xla_server.distributed.transport.parcels import Stamp
 from xla_server.distributed.transport.polling import POLLS, BackOff
 from xla_server.distributed.transport.shared_regions import RegionPart, SharedRegions, SharedSeats
-from xla_server.execution.collectives_protocol import MeetingPlan, NativeMeeting
-from xla_server.ir.participants import Placement
+from xla_server.execution.collectives_protocol import CollectivePlan, NativeCollective
+from xla_server.ir.analysis.participants import Placement
 from xla_server.ir.text.parser import parse_module
-from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route
-from xla_server.runtime.meetings import meets_natively, words_at
+from xla_server.ops.evaluation import Array, Crossing, GroupCollective, Reduction, Route
+from xla_server.runtime.collective_records import meets_natively, words_at
 
 FORM = ((np.dtype(np.float32), (4,)),)
-MEETING = Meeting("sum", Opcode.ALL_REDUCE, 1, (0, 1))
+COLLECTIVE = GroupCollective("sum", Opcode.ALL_REDUCE, 1, (0, 1))
 WHOLE = Crossing(Route.WHOLE, FORM, np.empty_like, lambda array, *_: [array], None)
 GIVEN = [np.zeros(4, np.float32), None]
 PART = RegionPart(0, 1000)
@@ -78,8 +78,8 @@ def test_mpi_reduces_where_it_may_and_has_the_operation() -> None:
             lambda given: [given[0] + 4],
             lambda part, totals: ("total", part is None, totals[0][0]),
         )
-        given = rank.crossings.gathered(MEETING, GIVEN, WHOLE._replace(reduction=reduction))
-        rank.crossings.spread(MEETING, None, WHOLE._replace(writes=lambda *_: []))
+        given = rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE._replace(reduction=reduction))
+        rank.crossings.spread(COLLECTIVE, None, WHOLE._replace(writes=lambda *_: []))
         return rank.told, given
 
     told, given = reduced(Opcode.ADD, is_fast=True)
@@ -93,7 +93,7 @@ def test_mpi_reduces_where_it_may_and_has_the_operation() -> None:
 
 def test_arrays_are_exchanged_when_rank_0_says_so() -> None:
     rank = Rank0()
-    parts = rank.crossings.gathered(MEETING, GIVEN, WHOLE)
+    parts = rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
     assert parts[0] is GIVEN[0]
     assert parts[1].shape == (4,)
     assert rank.told == ["arrive 0 1", "gather (0, 1) 5 1 [1]"]
@@ -103,22 +103,22 @@ def test_too_many_bytes_are_refused_before_others_wait(monkeypatch: pytest.Monke
     monkeypatch.setattr(exchange, "MAX_BYTES", 15)
     rank = Rank0()
     with pytest.raises(ResourceExhaustedError, match="at most 15 bytes in one collective, got 16"):
-        rank.crossings.gathered(MEETING, GIVEN, WHOLE)
+        rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
     assert rank.told == []
 
 
-def test_a_meeting_that_has_waited_for_its_time_is_told_of_until_there_is_an_answer() -> None:
+def test_a_collective_that_has_waited_for_its_time_is_reported_until_there_is_an_answer() -> None:
     rank = Rank0(says_go=False)
     with pytest.raises(UnavailableError, match="too late"):
-        rank.crossings.gathered(MEETING, GIVEN, WHOLE)
+        rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
     assert rank.told == ["arrive 0 1", "late", "late"]
 
 
-def test_a_run_that_has_failed_comes_to_no_meeting() -> None:
+def test_a_run_that_has_failed_comes_to_no_collective() -> None:
     rank = Rank0()
     rank.crossings.fail(UnavailableError("gone"))
     with pytest.raises(UnavailableError, match="gone"):
-        rank.crossings.gathered(MEETING, GIVEN, WHOLE)
+        rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
     assert rank.told == []
 
 
@@ -152,7 +152,7 @@ class Peer:
 
 def direct(rank: Rank0, peer: Peer) -> Array:
     rank.parcels = peer
-    parts = rank.crossings.gathered(MEETING, GIVEN, WHOLE._replace(is_eager=True))
+    parts = rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE._replace(is_eager=True))
     return cast(Array, parts[1])
 
 
@@ -167,7 +167,7 @@ def test_arrays_are_exchanged_without_rank_0() -> None:
     assert [stamp.visit for stamp in peer.sent] == [0, 1]
 
 
-def test_rank_0_is_told_when_others_do_not_come() -> None:
+def test_rank_0_is_notified_when_others_do_not_come() -> None:
     rank, peer = Rank0(says_go=False), Peer(polls=float("inf"), idle=3)
     with pytest.raises(UnavailableError, match="too late"):
         direct(rank, peer)
@@ -182,8 +182,8 @@ def test_what_members_write_for_all_is_exchanged_without_rank_0() -> None:
     rank.parcels = peer
     shared = np.ones((2, 4), np.float32)
     writes = WHOLE._replace(is_eager=True, writes=lambda shared, place: [[shared[place]]])
-    rank.crossings.gathered(MEETING, GIVEN, writes)
-    rank.crossings.spread(MEETING, shared, writes)
+    rank.crossings.gathered(COLLECTIVE, GIVEN, writes)
+    rank.crossings.spread(COLLECTIVE, shared, writes)
     np.testing.assert_array_equal(shared, [np.ones(4), np.arange(4)])
     assert [stamp.visit for stamp in peer.sent] == [0, 0]
     assert len({stamp.digest for stamp in peer.sent}) == 2
@@ -207,7 +207,7 @@ ENTRY e { x = f32[4] parameter(0)
 """
 )
 _PLACEMENTS = [Placement((0, 1), number) for number in (0, 1)]
-PLAN = MeetingPlan([NativeMeeting(SUM.entry.root, _PLACEMENTS, 64)])
+PLAN = CollectivePlan([NativeCollective(SUM.entry.root, _PLACEMENTS, 64)])
 
 
 class Shared:
@@ -217,9 +217,9 @@ class Shared:
         self.regions = np.random.default_rng(0).integers(0, PART.first_stamp, (2, 1 << 17))
         addresses = {number: each.ctypes.data for number, each in enumerate(self.regions)}
         rank.regions = SharedRegions(addresses, 1 << 20, self.regions)
-        meetings = rank.crossings.meetings(PLAN)
-        assert meetings is not None
-        self.meetings = meetings
+        collectives = rank.crossings.collectives(PLAN)
+        assert collectives is not None
+        self.collectives = collectives
         self.seats = [
             words_at(seats.seat, 8)
             for number in (0, 1)
@@ -230,8 +230,8 @@ class Shared:
 def test_members_on_two_ranks_meet_in_shared_memory() -> None:
     rank = Rank0()
     shared = Shared(rank)
-    visit = shared.meetings.visit(0, 0)
-    assert visit.meeting.members == (0, 1)
+    visit = shared.collectives.visit(0, 0)
+    assert visit.collective.members == (0, 1)
     assert visit.missing() == [0, 1]
     for seat, stamp in zip(shared.seats, (1000, 1001), strict=True):
         seat[0] = stamp
@@ -242,16 +242,16 @@ def test_members_on_two_ranks_meet_in_shared_memory() -> None:
     assert rank.told == ["arrive 0 0", "ended"]
 
 
-def test_rank_0_is_told_when_a_member_does_not_come_in_native_code() -> None:
+def test_rank_0_is_notified_when_a_member_does_not_come_in_native_code() -> None:
     rank = Rank0(says_go=False)
     shared = Shared(rank)
     shared.seats[0][0] = 1000
     with pytest.raises(UnavailableError, match="too late"):
-        rank.crossings.wait(0, shared.meetings.visit(0, 0))
+        rank.crossings.wait(0, shared.collectives.visit(0, 0))
     assert rank.told == ["arrive 0 0", "late", "late"]
 
 
-def test_what_came_to_no_native_meeting_is_not_told() -> None:
+def test_what_came_to_no_native_collective_is_not_reported() -> None:
     rank = Rank0()
     Shared(rank)
     rank.crossings.ended(0)
@@ -263,9 +263,9 @@ def test_members_that_share_no_memory_meet_by_messages(ranks: Any) -> None:
     """On another machine, or where there is no room."""
     rank = Rank0()
     rank.regions = ranks and SharedRegions(ranks, 1 << 20)
-    meetings = rank.crossings.meetings(PLAN)
+    collectives = rank.crossings.collectives(PLAN)
     if ranks is None:
-        assert meetings is None
+        assert collectives is None
     else:
-        assert meetings is not None
-        assert not meets_natively(meetings.address(0), 0)
+        assert collectives is not None
+        assert not meets_natively(collectives.address(0), 0)

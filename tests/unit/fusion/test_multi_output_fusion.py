@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.lowered import compiled, grids, results_of
 from tests.cuda_twin.programs import TARGET as GPU
 from tests.processors import TARGET

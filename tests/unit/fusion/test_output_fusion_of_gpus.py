@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import interpreted

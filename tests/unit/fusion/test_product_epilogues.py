@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import interpreted
@@ -15,7 +15,7 @@ from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan
 from xla_server.fusion.product_epilogues import ProductEpilogues
 from xla_server.ir.module import HloModule
-from xla_server.target.epilogue import Activation, Epilogue
+from xla_server.target.gpu.epilogue import Activation, Epilogue
 
 DOT = "d = f32[8,6] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 FACTORS = ["f32[8,5]", "f32[5,6]"]
@@ -169,7 +169,7 @@ def test_a_result_that_is_read_further_is_stored_once() -> None:
         "e = f32[8,6] dot(sum, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     )
     assert opcodes(rewritten(module, ProductEpilogues())) == {"fusion": 2}
-    last = compiled(module).rows[-1]
+    last = compiled(module).thunks[-1]
     assert isinstance(last, KernelThunk)
     # The sum is an operand of the product, too, which may not be overwritten before it is read.
     assert last.in_place == ()
@@ -177,7 +177,7 @@ def test_a_result_that_is_read_further_is_stored_once() -> None:
 
 def test_an_addend_that_nothing_else_reads_is_overwritten() -> None:
     module = module_of(*EPILOGUES["an_addend_that_is_a_product"][:3])
-    *_, last = compiled(module).rows
+    *_, last = compiled(module).thunks
     assert isinstance(last, KernelThunk)
     assert last.in_place == ((last.writes[0], last.arguments[2]),)
 

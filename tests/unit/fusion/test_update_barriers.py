@@ -172,7 +172,7 @@ ENTRY main {{
 def test_a_loop_with_barriers_in_it_stays_one_kernel() -> None:
     module = parse_module(LOOP.format(size=SIZE))
     rewritten(module, UpdateBarriers(TARGET))
-    rows = compile_module(module).code.rows
+    rows = compile_module(module).code.thunks
     assert [row.name for row in rows if isinstance(row, KernelThunk)] == ["loop"]
 
 

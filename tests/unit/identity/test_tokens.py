@@ -59,7 +59,7 @@ def test_a_name_may_have_several_tokens():
         (f"alice user {TOKEN}1\nalice admin {TOKEN}2", "line 2: .* got admin and user for alice"),
     ],
 )
-def test_lines_that_are_none_and_no_secret_is_told(text: str, complaint: str):
+def test_lines_that_are_none_and_no_secret_is_reported(text: str, complaint: str):
     with pytest.raises(ValueError, match=complaint) as caught:
         parse_tokens(text.encode())
     assert TOKEN[:8] not in str(caught.value)

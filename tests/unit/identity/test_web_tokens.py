@@ -207,7 +207,7 @@ def test_files_that_are_no_key_set(text: str):
         parse_key_set(text.encode())
 
 
-def test_every_error_of_the_library_is_told_in_words_of_ours():
+def test_every_error_of_the_library_is_reported_in_words_of_ours():
     told = [kind for kind, _ in web_tokens._RULES]
     for index, kind in enumerate(told):
         assert not any(issubclass(kind, earlier) for earlier in told[:index])

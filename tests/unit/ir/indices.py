@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from xla_server.ir.affine import Affine, Modulus, Quotient, Variable
+from xla_server.ir.analysis.affine import Affine, Modulus, Quotient, Variable
 
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=3)
 

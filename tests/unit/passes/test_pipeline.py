@@ -29,7 +29,7 @@ from xla_server.target.target import Target
 
 STEPS, _ = steps_of(TARGET)
 
-MOST_RUNS = 3
+MAX_RUNS = 3
 """After this many runs of the pipeline another one changes nothing."""
 
 Source = tuple[HloModule, list[Any] | None]
@@ -95,7 +95,7 @@ def check_prefixes(source: Source) -> None:
             verify(changing)
             got = leaves(evaluate(changing, arguments, seed=1, check_values=True))
             _assert_close(got, expected, step.name)
-    for _ in range(MOST_RUNS - 1):
+    for _ in range(MAX_RUNS - 1):
         run_once(pipeline(TARGET), changing)
     verify(changing)
     assert not [step.name for step in pipeline(TARGET) if step.apply(changing)]

@@ -16,7 +16,7 @@ COUNTS = st.integers(0, 2**63 - 1)
         Profile, st.booleans(), COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, st.booleans(), st.booleans()
     )
 )
-def test_every_field_of_a_profile_is_told(profile: Profile) -> None:
+def test_every_field_of_a_profile_is_reported(profile: Profile) -> None:
     message = profile_to_proto(profile)
     told = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
     assert {name: told[name] for name in Profile._fields} == profile._asdict()

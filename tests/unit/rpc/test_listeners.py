@@ -114,7 +114,7 @@ def test_one_that_cannot_be_bound_leaves_nothing_behind(directory, bind):
         assert not os.listdir(directory)
 
 
-def test_a_path_that_leads_nowhere_is_told(directory, bind):
+def test_a_path_that_leads_nowhere_is_reported(directory, bind):
     with open(f"{directory}/file", "w"):
         pass
     with pytest.raises(CannotListenError, match=r"file/socket: Not a directory$"):
@@ -147,7 +147,7 @@ def test_why_an_address_cannot_be_bound_is_asked_of_the_system(address, reason):
         Listeners([address], refuse)
 
 
-def test_an_address_in_use_is_told(bind):
+def test_an_address_in_use_is_reported(bind):
     def refuse(_):
         raise RuntimeError
 

@@ -102,7 +102,7 @@ def test_all_are_listed_kind_by_kind_from_any_position_on(service: Session) -> N
     assert [handle for handle, _ in service.listing.after(values[1])] == every[2:]
 
 
-def test_handles_of_nothing_are_told(service: Session) -> None:
+def test_handles_of_nothing_are_reported(service: Session) -> None:
     freed = kept(service, ONES)
     service.unregister([freed])
     with pytest.raises(InvalidArgumentError, match="unregistered before"):

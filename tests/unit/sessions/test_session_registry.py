@@ -88,7 +88,7 @@ def test_a_token_of_no_session_is_refused(sessions: SessionRegistry) -> None:
 
 
 @pytest.mark.parametrize("malformed", ["x", "x" * 42, "x" * 44, "x" * 42 + "!", "x" * 42 + "ß"])
-def test_what_cannot_be_a_token_is_told_without_repeating_it(
+def test_what_cannot_be_a_token_is_reported_without_repeating_it(
     sessions: SessionRegistry, malformed: str
 ) -> None:
     rule = f"must be 43 characters .*got {len(malformed)} characters"
@@ -199,7 +199,7 @@ def test_a_connection_that_came_after_the_look_at_them_is_not_taken_for_gone(
     assert len(sessions) == 2
 
 
-def test_a_call_without_token_is_refused_where_its_connection_cannot_be_told(
+def test_a_call_without_token_is_refused_where_its_connection_cannot_be_identified(
     sessions: SessionRegistry,
 ) -> None:
     with pytest.raises(UnauthenticatedError, match="tell from all others") as caught:
@@ -349,7 +349,7 @@ def test_a_session_that_was_never_used_goes_with_the_connection_that_opened_it(
     assert [each.service.is_closed for each in (unused, used, resumed)] == [True, False, False]
 
 
-def test_use_is_told(sessions: SessionRegistry) -> None:
+def test_use_is_reported(sessions: SessionRegistry) -> None:
     service = sessions.open().service
     service.transfer_to_server(_received(np.zeros(10, np.float32)), None)
     fed: list[object] = []

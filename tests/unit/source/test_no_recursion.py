@@ -58,8 +58,8 @@ ALLOWED = {
             LineTransforms._swap LineTransforms.transform
         codegen/lower/fourier/fft_plan.py: radices
         codegen/routines/fourier/fourier_passes.py: _composite _of_eight _of_four butterfly
-        ir/affine.py: _joined _sum
-        passes/canonicalize/transposed_operands.py: before_transpose
+        ir/analysis/affine.py: _joined _sum
+        passes/canonicalize/transposes/transposed_operands.py: before_transpose
         xla_contract/wire/literals/linear_stream.py: _gather
     """,
     SHAPE: """
@@ -90,7 +90,7 @@ ALLOWED = {
         xla_contract/types/literal.py: Literal._from_tuple Literal.from_numpy with_aligned_elements
         xla_contract/types/shape.py: ShapeReader.shape
         xla_contract/types/devices/sharding.py: _rebuilt
-        xla_contract/wire/literals/encoding.py: _parts _pieces most_bytes
+        xla_contract/wire/literals/encoding.py: _parts _pieces max_encoded_bytes
         xla_contract/wire/literals/feed_items.py: _fields array_count data_byte_size
         xla_contract/wire/literals/proto.py: _fill _read _read_tuple
         xla_contract/wire/shape_proto.py: _fill_shape _read_other _read_part _read_shape _remembered
@@ -108,11 +108,11 @@ ALLOWED = {
         codegen/trace/elementwise.py: converted
         ops/elementwise/convert.py: _converted
         ops/indexing/topk.py: ordering_keys
-        passes/canonicalize/dot_canonicaliser.py: _canonical _widened
+        passes/canonicalize/dots/dot_canonicaliser.py: _canonical _widened
         passes/framework/fixpoint.py: run_once.run
         passes/framework/selection.py: _names selected.chosen
         xla_client/lib/special.py: erf_inv
-        xla_client/programs/checked.py: _converter_of
+        xla_client/programs/arguments/checked.py: _converter_of
         xla_client/runs/execution.py: LaunchedExecution._settle LaunchedExecution._wait
             LaunchedExecution._watch LaunchedExecution.cancel
         xla_client/runs/run_template.py: RunTemplate.request
@@ -138,7 +138,7 @@ ALLOWED = {
         codegen/gpu/emit/emitter.py: _GridEmitter._divided _GridEmitter._narrow _GridEmitter._parts
             _GridEmitter._shuffled _GridEmitter._value _GridEmitter._write_copies
         codegen/gpu/joined.py: _renamed
-        codegen/gpu/stopping.py: _Watched._all _Watched._watched _told
+        codegen/gpu/stopping.py: _Watched._all _Watched._watched _flagged
         codegen/kernel.py: Kernels._load_named Kernels._load_shared
         codegen/kernel_ir/analysis/corners.py: _Execution.run
         codegen/kernel_ir/analysis/hoisting.py: _Varying._note
@@ -153,7 +153,7 @@ ALLOWED = {
             _Rewriter._part
     """,
     GRAPHS: """
-        backends/cuda/worker/row_work.py: RowWork._capture
+        backends/cuda/worker/thunk_work.py: ThunkWork._capture
         backends/cuda/worker/segments.py: _Parser._cases _Parser._items _Parser._loop
             _Parser._structure _loops
     """,

@@ -30,7 +30,7 @@ ALLOWED = {
         fault/proxy.py: is_quiet""",
     SLOW: """fault/clients/test_slow_requests.py:
         test_a_request_may_arrive_slowly_while_there_is_memory""",
-    GPU: "cuda/fault_checks.py: _running goes_on_beside_a_run",
+    GPU: "cuda/checks/fault_checks.py: _running goes_on_beside_a_run",
     BYTES: """unit/sessions/runs/test_memory_queue.py:
         test_a_large_one_is_not_starved_by_those_that_pass_it
         test_only_what_fits_into_the_spared_share_passes_who_waits""",

@@ -16,14 +16,8 @@ from types import ModuleType
 import pytest
 
 import xla_server
-from xla_server.target import (
-    fusion_tuning,
-    gpu_tuning,
-    kernel_tuning,
-    loop_tuning,
-    pass_tuning,
-    tuning,
-)
+from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tuning, tuning
+from xla_server.target.gpu import gpu_tuning
 
 ROOT = Path(xla_server.__file__).parent
 PACKAGES = (
@@ -73,7 +67,7 @@ ROUTINES = {
     "codegen/routines/contraction/gemm_tiles.py": {
         "_LINE",
         "_MIN_SUMS",
-        "_MOST_VECTORS",
+        "_MAX_VECTORS",
         "_VECTORS",
     },
     "codegen/routines/contraction/product_tiles.py": {"VECTORS"},
@@ -84,15 +78,15 @@ ROUTINES = {
 
 LIMITS = {
     "codegen/compiler/python_compiler.py": {"_DEEPEST"},
-    "codegen/lower/meetings.py": {"MAX_AREA_BYTES", "MAX_BYTES"},
+    "codegen/lower/native_collectives.py": {"MAX_AREA_BYTES", "MAX_BYTES"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},
     "codegen/gpu/lower/indexing/merging.py": {"MERGED"},
     "codegen/gpu/lower/indexing/scatter.py": {"MAX_WALK"},
     "codegen/gpu/lower/indexing/merge_sort.py": {"MAX_TILE"},
-    "codegen/gpu/emit/assembler.py": {"_PATIENCE", "_SHOWN"},
-    "codegen/gpu/emit/ptx.py": {"_PATIENCE", "_SHOWN"},
-    "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},
+    "codegen/gpu/emit/assembler.py": {"_TIMEOUT", "_SHOWN"},
+    "codegen/gpu/emit/ptx.py": {"_TIMEOUT", "_SHOWN"},
+    "codegen/kernel_ir/analysis/corners.py": {"_MAX_STATEMENTS"},
     "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},
     "codegen/kernel_ir/unrolling.py": {
         "LOOP_COPIES",
@@ -105,7 +99,7 @@ LIMITS = {
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/lower/shared_kernels.py": {"MIN_KERNELS"},
     "codegen/trace/contraction.py": {"MAX_TESTED_COPIES"},
-    "codegen/trace/tracer.py": {"MOST_COPIES"},
+    "codegen/trace/tracer.py": {"MAX_ELEMENT_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
     "passes/partitioning/replicated_work.py": {"_MAX_SHOWN"},
     "passes/reductions/stacked_elements.py": {"MAX_OPERATIONS"},
@@ -117,8 +111,8 @@ LIMITS = {
     "passes/simplify/map_inliner.py": {"LONGEST"},
     "passes/simplify/rules/slices.py": {"MAX_PARTS"},
     "passes/dynamic_sizes/size_specialisation.py": {"MAX_INSTRUCTIONS", "MAX_REPETITIONS"},
-    "passes/canonicalize/transposed_operands.py": {"_MAX_CHAIN"},
-    "passes/canonicalize/transpose_mover.py": {"_MAX_STEPS"},
+    "passes/canonicalize/transposes/transposed_operands.py": {"_MAX_CHAIN"},
+    "passes/canonicalize/transposes/transpose_mover.py": {"_MAX_STEPS"},
 }
 """Bounds on memory, and on the time and size of a compilation."""
 

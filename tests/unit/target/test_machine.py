@@ -7,7 +7,7 @@ import pytest
 import xla_server
 from tests.processors import MACHINES
 from xla_server.target.available import available_cores
-from xla_server.target.gpu import GPUS, MAX_BLOCK_THREADS, STATIC_SHARED_BYTES
+from xla_server.target.gpu.properties import GPUS, MAX_BLOCK_THREADS, STATIC_SHARED_BYTES
 from xla_server.target.machine import Architecture, Machine
 
 

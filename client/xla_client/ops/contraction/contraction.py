@@ -4,8 +4,8 @@ import numpy as np
 
 from xla_client.coercion.records import DotNumbers, Precision, dot_numbers, precisions
 from xla_client.coercion.shapes import optional_type
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
 from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes

@@ -14,9 +14,9 @@ from xla_client.coercion.records import (
     precisions,
 )
 from xla_client.coercion.shapes import optional_type
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.windows import PaddingLike, amounts_of, make_window
 from xla_client.programs.builder import Dimensions, Op, errors_at, integers
-from xla_client.programs.checked import checked
-from xla_client.programs.windows import PaddingLike, amounts_of, make_window
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
 from xla_contract.types.element_type import ElementTypeLike

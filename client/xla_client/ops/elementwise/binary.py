@@ -3,8 +3,8 @@
 from typing import Any
 
 from xla_client.ops.elementwise.broadcasting import BroadcastSpec, plan_binary
+from xla_client.programs.arguments.scalars import Scalar, scalar_array
 from xla_client.programs.builder import Builder, Dimensions, Op, builder_of, integers
-from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import ShapeError, XlaError
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes

@@ -8,9 +8,9 @@ with one bool, where a program needs an array that is known when it runs. Ops ha
 from xla_client.coercion.records import choice
 from xla_client.ops.elementwise.binary import elementwise
 from xla_client.ops.elementwise.elementwise import BinaryFunction
+from xla_client.programs.arguments.checked import Choice, checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Dimensions, Op
-from xla_client.programs.checked import Choice, checked
-from xla_client.programs.scalars import Scalar
 from xla_contract.ops.elementwise.compare import (
     CompareAttributes,
     ComparisonDirection,

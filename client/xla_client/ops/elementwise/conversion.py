@@ -1,8 +1,8 @@
 """Changes of element type. Semantics: XLA's ConvertElementType, BitcastConvertType and others."""
 
 from xla_client.coercion.shapes import as_element_type
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
 from xla_contract.ops.elementwise.convert import ConvertAttributes
 from xla_contract.ops.elementwise.reduce_precision import ReducePrecisionAttributes

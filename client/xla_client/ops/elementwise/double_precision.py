@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import ParamSpec
 
 from xla_client.ops.elementwise.conversion import convert_element_type
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 

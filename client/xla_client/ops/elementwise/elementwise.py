@@ -7,9 +7,9 @@ Binary functions take Ops or one Op and one scalar, and `broadcast_dimensions` a
 from typing import Protocol
 
 from xla_client.ops.elementwise.binary import elementwise
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Dimensions, Op
-from xla_client.programs.checked import checked
-from xla_client.programs.scalars import Scalar
 from xla_contract.types.opcode import Opcode
 
 __all__ = [

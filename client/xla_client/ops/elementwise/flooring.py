@@ -7,9 +7,9 @@ need one operation, others a few. The result of dividing an integer by zero is u
 from xla_client.ops.elementwise.comparison import eq, gt, lt, ne
 from xla_client.ops.elementwise.elementwise import and_, div, rem, round_nearest_even, xor
 from xla_client.ops.elementwise.selection import select
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
-from xla_client.programs.scalars import Scalar
 
 
 @checked

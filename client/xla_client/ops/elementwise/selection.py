@@ -8,9 +8,9 @@ from xla_client.coercion.literals import element_type_of
 from xla_client.ops.control import get_tuple_element, tuple
 from xla_client.ops.elementwise.binary import stretch
 from xla_client.ops.elementwise.broadcasting import plan_in_dim
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import Op, errors_at, promoted
-from xla_client.programs.checked import checked
-from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Sequence
 
+from xla_client.programs.arguments.operands import values
 from xla_client.programs.builder import Op, Values, builder_of, promoted
-from xla_client.programs.operands import values
 from xla_contract.errors import ShapeError
 
 

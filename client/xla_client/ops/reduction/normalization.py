@@ -1,7 +1,7 @@
 """Batch normalisation. Semantics: XLA's BatchNormTraining, -Inference and -Grad."""
 
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_contract.types.opcode import Opcode
 

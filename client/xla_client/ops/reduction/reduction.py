@@ -5,6 +5,8 @@ which may use constants of the program around it.
 """
 
 from xla_client.ops.reduction.initial_values import initial_values
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.operands import ComputationLike
 from xla_client.programs.builder import (
     Dimensions,
     Op,
@@ -15,9 +17,7 @@ from xla_client.programs.builder import (
     errors_at,
     integers,
 )
-from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike
 from xla_contract.ops.elementwise.map import MapAttributes
 from xla_contract.ops.indexing.sort import SortAttributes
 from xla_contract.ops.indexing.topk import TopKAttributes

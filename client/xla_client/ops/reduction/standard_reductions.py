@@ -15,8 +15,8 @@ from xla_client.ops.elementwise import comparison, elementwise
 from xla_client.ops.elementwise.conversion import convert_element_type
 from xla_client.ops.elementwise.special_values import extreme_array, number_array
 from xla_client.ops.reduction.reduction import reduce
+from xla_client.programs.arguments.checked import checked
 from xla_client.programs.builder import Builder, Dimensions, Op, integers
-from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType

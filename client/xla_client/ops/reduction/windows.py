@@ -1,6 +1,10 @@
 """Windows that slide over arrays. Semantics: XLA's ReduceWindow and SelectAndScatter."""
 
 from xla_client.ops.reduction.initial_values import initial_values
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.operands import ComputationLike
+from xla_client.programs.arguments.scalars import Scalar
+from xla_client.programs.arguments.windows import PaddingLike, amounts_of, make_window
 from xla_client.programs.builder import (
     Dimensions,
     Op,
@@ -12,11 +16,7 @@ from xla_client.programs.builder import (
     integers,
     promoted,
 )
-from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike
-from xla_client.programs.scalars import Scalar
-from xla_client.programs.windows import PaddingLike, amounts_of, make_window
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttributes
 from xla_contract.types.opcode import Opcode

@@ -10,6 +10,8 @@ from xla_client.ops.elementwise.binary import stretch
 from xla_client.ops.elementwise.broadcasting import plan_in_dim
 from xla_client.ops.elementwise.flooring import floor_mod
 from xla_client.ops.shaping.slicing import concat_in_dim, dynamic_slice, slice_in_dim
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import (
     Dimensions,
     Op,
@@ -19,8 +21,6 @@ from xla_client.programs.builder import (
     integers,
     promoted,
 )
-from xla_client.programs.checked import checked
-from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes
 from xla_contract.ops.shaping.dynamic_reshape import DynamicReshapeAttributes

@@ -4,6 +4,9 @@ import numpy as np
 
 from xla_client.coercion.records import PaddingAmounts
 from xla_client.coercion.records import padding_config as as_padding_config
+from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.operands import values
+from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.builder import (
     Dimensions,
     Op,
@@ -15,9 +18,6 @@ from xla_client.programs.builder import (
     integers,
     promoted,
 )
-from xla_client.programs.checked import checked
-from xla_client.programs.operands import values
-from xla_client.programs.scalars import Scalar
 from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.ops.shaping.pad import PadAttributes

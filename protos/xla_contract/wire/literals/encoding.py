@@ -49,10 +49,10 @@ _MAX_VARINT_BYTES = 10
 """Bytes of the longest varint; a negative int32 takes as many, too."""
 
 
-def most_bytes(shape: Shape) -> int:
+def max_encoded_bytes(shape: Shape) -> int:
     """Return the largest size that the elements of such a literal can have in a message."""
     if not shape.is_array:
-        return sum(map(most_bytes, shape.tuple_shapes))
+        return sum(map(max_encoded_bytes, shape.tuple_shapes))
     if shape.element_type is ElementType.PRED:
         return shape.byte_size
     if PAYLOAD_FIELDS[shape.element_type].packed != "varint":

@@ -89,13 +89,13 @@ def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:
     changed = ", ".join(dict.fromkeys(compilation.changed)) or "none"
     yield f"passes that changed it: {changed}"
     yield f"instructions: {_count(module)} read, {_count(compilation.module)} after the passes"
-    calls = [row for row in code.rows if isinstance(row, KernelThunk)]
-    copies = [row for row in code.rows if isinstance(row, CopyThunk)]
-    left = sum(places[row.target] != places[row.source] for row in copies)
-    host = sum(isinstance(row, HostThunk) for row in code.rows)
+    calls = [thunk for thunk in code.thunks if isinstance(thunk, KernelThunk)]
+    copies = [thunk for thunk in code.thunks if isinstance(thunk, CopyThunk)]
+    left = sum(places[thunk.target] != places[thunk.source] for thunk in copies)
+    host = sum(isinstance(thunk, HostThunk) for thunk in code.thunks)
     yield f"work asked for: {compilation.work.once}"
     yield f"work done: {compilation.work.done}"
-    yield f"kernels: {len({row.source for row in calls})}, in {len(calls)} calls"
+    yield f"kernels: {len({thunk.source for thunk in calls})}, in {len(calls)} calls"
     yield f"copies: {left} of {len(copies)} left; calls of the host: {host}"
     yield f"constants: {sum(value.byte_size for value in code.constants)} bytes"
     yield f"arena: {compilation.assignment.arena_bytes} bytes"

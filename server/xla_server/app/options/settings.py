@@ -55,21 +55,25 @@ LogLevel = enum.StrEnum("LogLevel", "DEBUG INFO WARNING ERROR")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryFraction:
-    """A default: a fraction of the memory that this process may use, in bytes, up to `most`."""
+    """A default: a fraction of the memory of this process, at most `max_bytes`."""
 
     numerator: int
     denominator: int
-    most: int | None = None
+    max_bytes: int | None = None
 
     def __call__(self) -> int:
         """Return the number of bytes."""
         size = available_memory() * self.numerator // self.denominator
-        return size if self.most is None else min(size, self.most)
+        return size if self.max_bytes is None else min(size, self.max_bytes)
 
     def __str__(self) -> str:
         """Return the fraction in words."""
         fraction = f"{self.numerator}/{self.denominator} of the memory"
-        return fraction if self.most is None else f"{fraction}, at most {format_size(self.most)}"
+        return (
+            fraction
+            if self.max_bytes is None
+            else f"{fraction}, at most {format_size(self.max_bytes)}"
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -292,7 +296,7 @@ class Settings(BaseSettings):
         0.0, "compile time of all sessions per hour; 0: all that compile-threads have"
     )
     session_answer_bytes: Bytes = _option(
-        MemoryFraction(1, 16, most=2**30),
+        MemoryFraction(1, 16, max_bytes=2**30),
         "size of unread responses of one session, which may always have one",
     )
     max_streams: Count = _option(

@@ -38,9 +38,9 @@ def create_server(
     limits = limits_of(settings, backend)
     room, shares = limits.max_device_bytes, limits.shares
     # A session has one connection and one identity, and never gets more than those may have.
-    most_bytes = int(min(shares.identity, shares.connection) * room)
+    session_bytes_cap = int(min(shares.identity, shares.connection) * room)
     quotas = Quotas(
-        device_bytes=min(settings.session_device_bytes or most_bytes, most_bytes),
+        device_bytes=min(settings.session_device_bytes or session_bytes_cap, session_bytes_cap),
         handles=settings.max_handles,
         queued_items=settings.feed_items,
         queued_bytes=settings.feed_bytes,
@@ -75,7 +75,7 @@ def create_server(
         certificates=access.certificates,
         socket_mode=access.socket_mode,
     )
-    threads = ThreadPool(settings.execute_threads, "xla-execution", most_lent=executions)
+    threads = ThreadPool(settings.execute_threads, "xla-execution", max_lent=executions)
     engine = SharedResources(backend, limits, threads, quotas, hosts)
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:

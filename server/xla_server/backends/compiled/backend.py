@@ -244,7 +244,7 @@ class CompiledBackend(abc.ABC):
 
 def _origin(code: Code, kernel: KernelCode) -> HloInstruction | None:
     """Return the first instruction that a kernel was made for."""
-    for row in code.rows:
-        if isinstance(row, KernelThunk) and row.kernel.key == kernel.key:
-            return code.origins.get(row)
+    for thunk in code.thunks:
+        if isinstance(thunk, KernelThunk) and thunk.kernel.key == kernel.key:
+            return code.origins.get(thunk)
     return None

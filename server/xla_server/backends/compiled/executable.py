@@ -10,7 +10,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.device_buffer import Buffers, DeviceBuffer, Memory
 from xla_server.backends.diagnostics.dump import Dump
-from xla_server.backends.diagnostics.profile import measured_rows, write_profile
+from xla_server.backends.diagnostics.profile import measured_thunks, write_profile
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, Execution, InTurns, Profile
 from xla_server.backends.signature import argument_buffer, has_state, relaid_bytes
@@ -23,7 +23,7 @@ from xla_server.ir.module import HloModule
 from xla_server.ops.evaluation import TOKEN
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.host import HostRun, RunContext
-from xla_server.runtime.row_times import RowTimes
+from xla_server.runtime.thunk_times import ThunkTimes
 
 _DONATING = 4
 """Bound of an executable's programs for sets of donated arguments; callers use one or two."""
@@ -98,7 +98,7 @@ class CompiledExecutable:
         memory = [leaf.memory for leaf in leaves]
         addresses = [leaf.address for leaf in leaves]
         computing = time.perf_counter_ns()
-        times = None if self.dump is None else RowTimes(len(program.rows))
+        times = None if self.dump is None else ThunkTimes(len(program.thunks))
         context = RunContext(options, self._host_run, times)
         launch = None
         if options.launched is not None:
@@ -112,7 +112,7 @@ class CompiledExecutable:
             output = self.output(program, leaves, blocks, device)
         profile = Profile.since(started, computing, computed, cycles, self._byte_size)
         if self.dump is not None and times is not None:
-            write_profile(self.dump, measured_rows(program.code, program.rows, times))
+            write_profile(self.dump, measured_thunks(program.code, program.thunks, times))
         return Execution(output, profile)
 
     def _host_run(self, options: ExecuteOptions) -> HostRun:

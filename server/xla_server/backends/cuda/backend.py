@@ -9,11 +9,7 @@ from typing import Unpack
 from xla_contract.errors import UnavailableError
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
-from xla_server.backends.compiled.backend import (
-    CompiledBackend,
-    OtherTargetError,
-    PlatformOptions,
-)
+from xla_server.backends.compiled.backend import CompiledBackend, OtherTargetError, PlatformOptions
 from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.cuda.buffers import CudaBuffer, DevicePlacement
@@ -39,7 +35,7 @@ from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower
 from xla_server.runtime.threads import KernelThreads
-from xla_server.target.gpu import LIBRARY_CONVOLUTIONS
+from xla_server.target.gpu.properties import LIBRARY_CONVOLUTIONS
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -53,8 +49,8 @@ class Cuda(CompiledBackend):
     default LLVM's. Compiled kernels are cached in `compilation_cache_dir`, if that is not empty.
     Steps of the host run on `threads` threads, by default as many as it has cores. An execution
     must fit into `memory_fraction` of a device's memory. With `library_convolutions` cuDNN computes
-    the convolutions for which it has engines; by default if it is installed and target/gpu.py
-    enables it.
+    the convolutions for which it has engines; by default if it is installed and
+    `target/gpu/properties.py` enables it.
     """
 
     platform = "cuda"
@@ -85,7 +81,7 @@ class Cuda(CompiledBackend):
             assembler = find_assembler(each.description.architecture for each in self._workers)
             toolchain = PtxToolchain(machine, cache, assembler)
         self._modules = DeviceModules(toolchain)
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         kernels = Kernels(cache, Machine.host())
         self._pool = KernelThreads(kernels, threads)
         self._steps = HostSteps(kernels, self._pool)
@@ -115,7 +111,7 @@ class Cuda(CompiledBackend):
         again without these.
         """
         parts = Parts(compilation.code, self._modules, self._steps)
-        self._tell(parts.modules.values())
+        self._warn_of_slow_loads(parts.modules.values())
         program = CudaProgram(parts, compilation.assignment, self._workers, compilation.work)
         try:
             with contextlib.suppress(UnavailableError):
@@ -125,11 +121,11 @@ class Cuda(CompiledBackend):
             raise OtherTargetError(self._refusals.target) from error
         return program
 
-    def _tell(self, modules: Iterable[DeviceModule]) -> None:
+    def _warn_of_slow_loads(self, modules: Iterable[DeviceModule]) -> None:
         """Log once why modules are not machine code before the driver loads them."""
         names = {each.compiler for each in modules if each.compiler and not each.cubin}
-        for name in names - self._told:
-            self._told.add(name)
+        for name in names - self._warned:
+            self._warned.add(name)
             _LOG.warning("machine code of kernels is made when a program is loaded, by %s", name)
 
     def to_device(self, literal: Literal, device: Device) -> CudaBuffer:
@@ -140,4 +136,4 @@ class Cuda(CompiledBackend):
         """Return a listing of device and host steps, and the modules of kernels."""
         assert isinstance(program, CudaProgram)
         notes = self._refusals.lines()
-        return dump_files(program.code, program.encoded.rows, program.modules, notes)
+        return dump_files(program.code, program.encoded.thunks, program.modules, notes)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from xla_server.backends.cuda.buffers import as_bytes
 from xla_server.backends.cuda.worker.supervisor.process import HostAccess
-from xla_server.buffers import code as thunks
+from xla_server.buffers import code as thunk_ir
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.liveness import Liveness, analyse
 from xla_server.codegen.gpu.grid import GridKernel
@@ -36,28 +36,28 @@ class HostStep:
     thunks were made for.
     """
 
-    code: thunks.Code
+    code: thunk_ir.Code
     instructions: tuple[HloInstruction, ...]
 
     @property
-    def reads(self) -> Sequence[thunks.Value]:
+    def reads(self) -> Sequence[thunk_ir.Value]:
         """The values that are downloaded."""
         return self.code.parameters
 
     @property
-    def writes(self) -> Sequence[thunks.Value]:
+    def writes(self) -> Sequence[thunk_ir.Value]:
         """The values that are uploaded."""
         return self.code.results
 
     @property
     def kernel_count(self) -> int:
         """The number of kernel launches."""
-        return sum(isinstance(row, thunks.KernelThunk) for row in self.code.rows)
+        return sum(isinstance(thunk, thunk_ir.KernelThunk) for thunk in self.code.thunks)
 
     @property
     def contents(self) -> str:
         """The instructions, and the numbers of kernels and calls: `%s (sort), 1 kernel`."""
-        calls = sum(isinstance(row, thunks.HostThunk) for row in self.code.rows)
+        calls = sum(isinstance(thunk, thunk_ir.HostThunk) for thunk in self.code.thunks)
         parts = [f"%{each.name} ({each.opcode})" for each in self.instructions]
         parts += counted(self.kernel_count, "kernel", "kernels")
         parts += counted(calls, "call of Python", "calls of Python")
@@ -67,32 +67,32 @@ class HostStep:
         return f"{THROUGH_HOST}: {self.contents}"
 
 
-PlacedRow: TypeAlias = thunks.Row | HostStep
+PlacedThunk: TypeAlias = thunk_ir.Thunk | HostStep
 """A thunk of the device, or a step of the host."""
 
 
-def is_of_device(row: thunks.Row) -> bool:
+def is_of_device(thunk: thunk_ir.Thunk) -> bool:
     """Return whether a thunk is executed on the device."""
-    if isinstance(row, thunks.KernelThunk):
-        return isinstance(row.kernel, GridKernel | LibraryPlan)
-    return not isinstance(row, thunks.HostThunk)
+    if isinstance(thunk, thunk_ir.KernelThunk):
+        return isinstance(thunk.kernel, GridKernel | LibraryPlan)
+    return not isinstance(thunk, thunk_ir.HostThunk)
 
 
-def device_kernels(rows: Sequence[PlacedRow]) -> list[GridKernel]:
+def device_kernels(thunks: Sequence[PlacedThunk]) -> list[GridKernel]:
     """Return the kernels that the device executes, one entry for each launch."""
-    kernels = (row.kernel for row in rows if isinstance(row, thunks.KernelThunk))
+    kernels = (thunk.kernel for thunk in thunks if isinstance(thunk, thunk_ir.KernelThunk))
     return [kernel for kernel in kernels if isinstance(kernel, GridKernel)]
 
 
-def placed_rows(code: thunks.Code) -> list[PlacedRow]:
+def placed_thunks(code: thunk_ir.Code) -> list[PlacedThunk]:
     """Return the thunks of a program in order, those of the host grouped into steps."""
     liveness = analyse(code)
-    found: list[PlacedRow] = []
+    found: list[PlacedThunk] = []
     begin = 0
-    while begin < len(code.rows):
-        end = _end(code.rows, begin)
+    while begin < len(code.thunks):
+        end = _end(code.thunks, begin)
         if end == begin:
-            found.append(code.rows[begin])
+            found.append(code.thunks[begin])
             end += 1
         else:
             found.append(_step(code, liveness, begin, end))
@@ -100,31 +100,31 @@ def placed_rows(code: thunks.Code) -> list[PlacedRow]:
     return found
 
 
-def _end(rows: Sequence[thunks.Row], begin: int) -> int:
+def _end(thunks: Sequence[thunk_ir.Thunk], begin: int) -> int:
     """Return the end of the step that begins at a thunk; `begin` for a thunk of the device."""
     end = begin
-    for number in range(begin, len(rows)):
-        row = rows[number]
-        if not is_of_device(row):
+    for number in range(begin, len(thunks)):
+        thunk = thunks[number]
+        if not is_of_device(thunk):
             end = number + 1
-        elif not isinstance(row, thunks.CopyThunk) or end == begin:
+        elif not isinstance(thunk, thunk_ir.CopyThunk) or end == begin:
             break
     return end
 
 
-def _step(code: thunks.Code, liveness: Liveness, begin: int, end: int) -> HostStep:
-    rows = code.rows[begin:end]
+def _step(code: thunk_ir.Code, liveness: Liveness, begin: int, end: int) -> HostStep:
+    thunks = code.thunks[begin:end]
     needed = liveness.after[end - 1]
-    given: dict[thunks.Value, None] = {}
-    written: dict[thunks.Value, None] = {}
-    for row in rows:
-        given |= dict.fromkeys(value for value in thunks.reads(row) if value not in written)
-        written |= dict.fromkeys(thunks.writes(row))
+    given: dict[thunk_ir.Value, None] = {}
+    written: dict[thunk_ir.Value, None] = {}
+    for thunk in thunks:
+        given |= dict.fromkeys(value for value in thunk_ir.reads(thunk) if value not in written)
+        written |= dict.fromkeys(thunk_ir.writes(thunk))
     results = [value for value in written if needed >> liveness.numbers[value] & 1]
     constants = {value: code.constants[value] for value in given if value in code.constants}
     parameters = [value for value in given if value not in constants]
-    origins = {row: code.origins[row] for row in rows if row in code.origins}
-    part = thunks.Code(list(rows), parameters, constants, results, origins, chunks=code.chunks)
+    origins = {thunk: code.origins[thunk] for thunk in thunks if thunk in code.origins}
+    part = thunk_ir.Code(list(thunks), parameters, constants, results, origins, chunks=code.chunks)
     return HostStep(part, tuple(dict.fromkeys(origins.values())))
 
 
@@ -164,7 +164,7 @@ class LoadedHostStep:
         return self._program.byte_size
 
     def run(
-        self, access: HostAccess, slots: Mapping[thunks.Value, int], context: RunContext
+        self, access: HostAccess, slots: Mapping[thunk_ir.Value, int], context: RunContext
     ) -> None:
         """Download the values that the step reads, run it, and upload its results.
 

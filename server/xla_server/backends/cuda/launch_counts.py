@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from xla_server.backends.cuda.host_steps import PlacedRow
+from xla_server.backends.cuda.host_steps import PlacedThunk
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
@@ -25,21 +25,21 @@ class LaunchCounts(NamedTuple):
         return f"{self.launches} {noun}, {self.operations} operations, {self.bytes} bytes"
 
     @classmethod
-    def of(cls, row: PlacedRow) -> "LaunchCounts":
+    def of(cls, thunk: PlacedThunk) -> "LaunchCounts":
         """Return the counts of one thunk; zeros for a jump or a step of the host."""
-        match row:
+        match thunk:
             case CopyThunk():
-                return cls(1, 0, 2 * row.target.byte_size)
+                return cls(1, 0, 2 * thunk.target.byte_size)
             case KernelThunk(kernel=GridKernel(kernel=kernel)):
                 work = kernel.work
                 done = work.prologue.operations + work.item.operations * kernel.items
-                return cls(1, round(done), sum(value.byte_size for value in row.arguments))
+                return cls(1, round(done), sum(value.byte_size for value in thunk.arguments))
             case KernelThunk(kernel=LibraryPlan() as plan):
-                arrays = row.arguments[:-1] if plan.workspace_bytes else row.arguments
+                arrays = thunk.arguments[:-1] if plan.workspace_bytes else thunk.arguments
                 return cls(1, plan.operations, sum(value.byte_size for value in arrays))
         return cls()
 
     @classmethod
-    def all(cls, rows: Iterable[PlacedRow]) -> "LaunchCounts":
-        """Return the sum over rows, each executed once."""
-        return cls(*map(sum, zip(*map(cls.of, rows), strict=True)))
+    def all(cls, thunks: Iterable[PlacedThunk]) -> "LaunchCounts":
+        """Return the sum over thunks, each executed once."""
+        return cls(*map(sum, zip(*map(cls.of, thunks), strict=True)))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from xla_server.backends.cuda.host_steps import THROUGH_HOST, HostStep, PlacedRow, counted
+from xla_server.backends.cuda.host_steps import THROUGH_HOST, HostStep, PlacedThunk, counted
 from xla_server.backends.cuda.launch_counts import LaunchCounts
 from xla_server.backends.cuda.toolchain import symbol_of
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk
@@ -19,16 +19,16 @@ _NOUNS = (
 )
 
 
-def on_device(rows: Sequence[PlacedRow]) -> str:
+def on_device(thunks: Sequence[PlacedThunk]) -> str:
     """Return the counts of the device's thunks: `on the device: 3 kernels, 1 copy`."""
-    counts = Counter(_kind(row) for row in rows if not isinstance(row, HostStep))
+    counts = Counter(_kind(thunk) for thunk in thunks if not isinstance(thunk, HostStep))
     found = (part for noun in _NOUNS for part in counted(counts[noun[0]], *noun))
     return f"on the device: {', '.join(found) or 'nothing'}"
 
 
-def through_host(rows: Sequence[PlacedRow]) -> list[str]:
+def through_host(thunks: Sequence[PlacedThunk]) -> list[str]:
     """Return the steps of the host, each with its instructions and counts."""
-    return [str(row) for row in rows if isinstance(row, HostStep)]
+    return [str(thunk) for thunk in thunks if isinstance(thunk, HostStep)]
 
 
 def compilers(modules: Iterable[DeviceModule]) -> list[str]:
@@ -39,12 +39,12 @@ def compilers(modules: Iterable[DeviceModule]) -> list[str]:
 
 def dump_files(
     code: Code,
-    rows: Sequence[PlacedRow],
+    thunks: Sequence[PlacedThunk],
     modules: Mapping[str, DeviceModule],
     notes: Iterable[str] = (),
 ) -> dict[str, str | bytes]:
     """Return the listing of device and host steps, with notes, and the modules of kernels."""
-    listing = "\n".join((*place_listing(code, rows, modules), *notes))
+    listing = "\n".join((*place_listing(code, thunks, modules), *notes))
     files: dict[str, str | bytes] = {"places.txt": f"{listing}\n"}
     for number, module in enumerate(dict.fromkeys(modules.values())):
         files[f"kernels_{number:02}.ptx"] = module.ptx
@@ -54,47 +54,47 @@ def dump_files(
 
 
 def place_listing(
-    code: Code, rows: Sequence[PlacedRow], modules: Mapping[str, DeviceModule]
+    code: Code, thunks: Sequence[PlacedThunk], modules: Mapping[str, DeviceModule]
 ) -> Iterator[str]:
-    """Yield the rows of the device and the steps of the host, in counts and one by one."""
-    steps = through_host(rows)
-    yield on_device(rows)
+    """Yield the thunks of the device and the steps of the host, in counts and one by one."""
+    steps = through_host(thunks)
+    yield on_device(thunks)
     yield from compilers(modules.values())
-    yield f"in all: {LaunchCounts.all(rows)}"
+    yield f"in all: {LaunchCounts.all(thunks)}"
     yield f"steps through the host: {len(steps)}"
     yield ""
-    lines = [("row", "place", "operations", "bytes", "what", "instruction")]
-    for number, row in enumerate(rows):
-        place, what, instruction = _described(code, row, modules)
-        counts = LaunchCounts.of(row)
+    lines = [("thunk", "place", "operations", "bytes", "what", "instruction")]
+    for number, thunk in enumerate(thunks):
+        place, what, instruction = _described(code, thunk, modules)
+        counts = LaunchCounts.of(thunk)
         numbers = (str(counts.operations), str(counts.bytes)) if counts.launches else ("", "")
         lines.append((str(number), place, *numbers, what, instruction))
     yield from table(lines)
 
 
 def _described(
-    code: Code, row: PlacedRow, modules: Mapping[str, DeviceModule]
+    code: Code, thunk: PlacedThunk, modules: Mapping[str, DeviceModule]
 ) -> tuple[str, str, str]:
-    if isinstance(row, HostStep):
-        return THROUGH_HOST, row.contents, ""
-    instruction = ", ".join(f"{i.opcode} %{i.name}" for i in code.instructions(row))
+    if isinstance(thunk, HostStep):
+        return THROUGH_HOST, thunk.contents, ""
+    instruction = ", ".join(f"{i.opcode} %{i.name}" for i in code.instructions(thunk))
     place = "device"
-    match row:
+    match thunk:
         case KernelThunk(kernel=GridKernel() as grid):
-            what = f"kernel {row.name}, {grid.blocks} blocks of {grid.threads} threads"
+            what = f"kernel {thunk.name}, {grid.blocks} blocks of {grid.threads} threads"
             found = modules[grid.key].resources.get(symbol_of(grid.key))
             what = f"{what}, {found}" if found else what
         case KernelThunk():
-            place, what = "library", row.kernel.text
+            place, what = "library", thunk.kernel.text
         case CopyThunk():
-            what = f"copy of {row.target.byte_size} bytes"
+            what = f"copy of {thunk.target.byte_size} bytes"
         case _:
-            what = row.kind
+            what = thunk.kind
     return place, what, instruction
 
 
-def _kind(row: PlacedRow) -> str:
-    match row:
+def _kind(thunk: PlacedThunk) -> str:
+    match thunk:
         case KernelThunk(kernel=GridKernel()):
             return "kernel"
         case KernelThunk():

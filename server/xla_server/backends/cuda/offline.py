@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.compiled.compilation import Compilation, Observer, compile_module
 from xla_server.backends.cuda.encoding import encode
-from xla_server.backends.cuda.host_steps import device_kernels, placed_rows
+from xla_server.backends.cuda.host_steps import device_kernels, placed_thunks
 from xla_server.backends.cuda.launch_counts import LaunchCounts
 from xla_server.backends.cuda.listing import compilers, dump_files, on_device, through_host
 from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain
 from xla_server.buffers.code import KernelError
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.ir.module import HloModule
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -35,14 +35,14 @@ def compile_for(
         module, target=Target.of(machine), lowerings=CUDA_LOWERINGS, observer=observer
     )
     code = compilation.code
-    rows = placed_rows(code)
+    thunks = placed_thunks(code)
     with contextlib.closing(DeviceModules(PtxToolchain(machine))) as modules:
         try:
-            found = modules.get_all(device_kernels(rows))
+            found = modules.get_all(device_kernels(thunks))
         except KernelError as error:
             raise InternalError(f"kernels must have code, got {error.__cause__}") from error
-        encoded = encode(code, rows, compilation.assignment, found)
-    files = dump_files(code, encoded.rows, found)
-    counts = f"in all: {LaunchCounts.all(encoded.rows)}"
-    made = [on_device(encoded.rows), *compilers(found.values()), counts]
-    return compilation, files, [*made, *through_host(encoded.rows)]
+        encoded = encode(code, thunks, compilation.assignment, found)
+    files = dump_files(code, encoded.thunks, found)
+    counts = f"in all: {LaunchCounts.all(encoded.thunks)}"
+    made = [on_device(encoded.thunks), *compilers(found.values()), counts]
+    return compilation, files, [*made, *through_host(encoded.thunks)]

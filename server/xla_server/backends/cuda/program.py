@@ -1,4 +1,4 @@
-"""Programs for devices: rows that workers execute, and steps that this process executes."""
+"""Programs for devices: thunks that workers execute, and steps that this process executes."""
 
 import dataclasses
 import threading
@@ -13,9 +13,9 @@ from xla_server.backends.cuda.host_steps import (
     HostStep,
     HostSteps,
     LoadedHostStep,
-    PlacedRow,
+    PlacedThunk,
     device_kernels,
-    placed_rows,
+    placed_thunks,
 )
 from xla_server.backends.cuda.listing import on_device
 from xla_server.backends.cuda.toolchain import DeviceModules
@@ -28,7 +28,7 @@ from xla_server.backends.cuda.worker.supervisor.process import (
 )
 from xla_server.backends.platform import Device
 from xla_server.buffers.assignment import Assignment, Location, MemoryUse, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, Label, Row
+from xla_server.buffers.code import Code, HostThunk, Label, Thunk
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.runtime.host import RunContext
@@ -42,9 +42,11 @@ class Parts:
     def __init__(self, code: Code, modules: DeviceModules, steps: HostSteps) -> None:
         """Compile kernels for devices and host; raises KernelError if one does not compile."""
         self.code = code
-        self.rows: Sequence[PlacedRow] = placed_rows(code)
-        self.modules: Mapping[str, DeviceModule] = modules.get_all(device_kernels(self.rows))
-        self.steps = {row: steps.load(row) for row in self.rows if isinstance(row, HostStep)}
+        self.thunks: Sequence[PlacedThunk] = placed_thunks(code)
+        self.modules: Mapping[str, DeviceModule] = modules.get_all(device_kernels(self.thunks))
+        self.steps = {
+            thunk: steps.load(thunk) for thunk in self.thunks if isinstance(thunk, HostStep)
+        }
 
     @property
     def byte_size(self) -> int:
@@ -56,8 +58,8 @@ class Parts:
 class CudaProgram:
     """Implements xla_server.backends.loaded_program.LoadedProgram.
 
-    It is loaded on each device before its first run there. For profiles it has a row for each step
-    of the host, and one for all work of the device.
+    It is loaded on each device before its first run there. For profiles it has a thunk for each
+    step of the host, and one for all work of the device.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class CudaProgram:
         work: ProgramWork | None,
     ) -> None:
         self.work = work
-        self.encoded = encode(parts.code, parts.rows, assignment, parts.modules)
+        self.encoded = encode(parts.code, parts.thunks, assignment, parts.modules)
         self.memory: MemoryUse = memory_use(parts.code, assignment)
         self.constants: Mapping[int, DeviceMemory] = {}
         # A constant that is a result is in each device's memory, so `run` returns it.
@@ -84,7 +86,7 @@ class CudaProgram:
         self._parts, self._workers = parts, workers
         self._loaded: dict[int, LoadedDeviceProgram] = {}
         self._lock = threading.Lock()
-        self.rows, self.code = _profiled(parts, on_device(self.encoded.rows))
+        self.thunks, self.code = _profiled(parts, on_device(self.encoded.thunks))
 
     @property
     def byte_size(self) -> int:
@@ -138,7 +140,7 @@ class CudaProgram:
         found, nanoseconds = loaded.run(
             *(addresses, context.options.cancellation, run.do), launched if take else None
         )
-        run.end(len(self.rows) - 1)
+        run.end(len(self.thunks) - 1)
         return {} if found is None else self._numbered(loaded, found), nanoseconds
 
     def _numbered(
@@ -186,15 +188,15 @@ class _Run:
             self._since = time.monotonic_ns()
             times.add(number, begun, self._since)
 
-    def end(self, row: int) -> None:
+    def end(self, thunk: int) -> None:
         """Record the time of the device since the last step."""
         if self._context.times is not None:
-            self._context.times.add(row, self._since, time.monotonic_ns())
+            self._context.times.add(thunk, self._since, time.monotonic_ns())
 
 
-def _profiled(parts: Parts, on_device: str) -> tuple[Sequence[Row], Code]:
-    """Return rows that represent the steps and the device in profiles, and code with origins."""
-    rows = {HostThunk(str(step), None, (), ()): step for step in parts.steps}
-    origins = {row: step.instructions[0] for row, step in rows.items() if step.instructions}
+def _profiled(parts: Parts, on_device: str) -> tuple[Sequence[Thunk], Code]:
+    """Return thunks that represent the steps and the device in profiles, and code with origins."""
+    thunks = {HostThunk(str(step), None, (), ()): step for step in parts.steps}
+    origins = {thunk: step.instructions[0] for thunk, step in thunks.items() if step.instructions}
     code = dataclasses.replace(parts.code, origins=parts.code.origins | origins)
-    return (*rows, Label(on_device)), code
+    return (*thunks, Label(on_device)), code

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.convolution import Convolution
-from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu.convolution import Convolution
+from xla_server.target.gpu.gpu_capability import GpuCapability
 from xla_server.target.target import Target
 
-MOST = 64
+MAX_REFUSED_PLANS = 64
 """Bound of refused plans, above which the library is not used at all: each adds one more target."""
 
 
@@ -31,7 +31,7 @@ class RefusedPlans:
                 assert isinstance(plan, ConvolutionPlan), plan
                 self._reasons[plan.convolution] = reason
             refused = frozenset(self._reasons)
-            is_used = len(refused) <= MOST
+            is_used = len(refused) <= MAX_REFUSED_PLANS
             capability = GpuCapability(
                 has_convolutions=is_used, refused=refused if is_used else frozenset()
             )
@@ -44,4 +44,4 @@ class RefusedPlans:
         if reasons:
             yield ""
             yield f"refused by libraries, so computed by kernels, in all programs: {len(reasons)}"
-            yield from reasons[:MOST]
+            yield from reasons[:MAX_REFUSED_PLANS]

@@ -10,13 +10,13 @@ from xla_server.backends.cuda import probe
 from xla_server.backends.cuda.worker import child
 from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 from xla_server.target.machine import Machine
 
 WORKER = (sys.executable, "-P", "-m", child.__name__)
 """The command of a worker."""
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 """Timeout of the query for devices, in seconds."""
 
 
@@ -27,7 +27,7 @@ def count_devices() -> int:
     """
     command = [sys.executable, "-P", "-m", probe.__name__]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT)
     except subprocess.TimeoutExpired as error:
         raise NoDeviceError(f"the driver must say what devices it has, got {error}") from None
     return read_count(ended.stdout)

@@ -9,7 +9,7 @@ from xla_server.backends.compile_options import DumpFormat, DumpOptions
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, KernelThunk
-from xla_server.buffers.listing import buffer_listing, row_listing
+from xla_server.buffers.listing import buffer_listing, thunk_listing
 from xla_server.ir.drawings.graphviz import print_dot
 from xla_server.ir.drawings.html import print_html
 from xla_server.ir.exporter import export_module
@@ -65,12 +65,12 @@ class Dump:
     def lowered(self, code: Code, assignment: Assignment) -> None:
         """Write each distinct kernel once, the buffers and the thunks."""
         sources: dict[str, str] = {}
-        for row in code.rows:
-            if isinstance(row, KernelThunk):
-                sources.setdefault(row.source, row.name)
+        for thunk in code.thunks:
+            if isinstance(thunk, KernelThunk):
+                sources.setdefault(thunk.source, thunk.name)
         for number, (source, name) in enumerate(sources.items()):
             self.write(f"kernel_{number:02}.{name[:80]}.py", source)
-        lines = [*buffer_listing(code, assignment), "", *row_listing(code)]
+        lines = [*buffer_listing(code, assignment), "", *thunk_listing(code)]
         self.write("buffers.txt", "\n".join(lines) + "\n")
 
     def part(self, name: str) -> "Dump":

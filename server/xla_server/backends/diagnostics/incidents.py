@@ -56,14 +56,14 @@ class Incidents:
         rule = "a program must compile" if not kernel else "a kernel must compile"
         op, name = ("", "") if instruction is None else (str(instruction.opcode), instruction.name)
         place = f"{op} %{name:.200}: " if op else ""
-        told = InternalError(
+        reported = InternalError(
             f"{place}{rule}, got a failure of the server in module {module.name:.200}, "
             f"incident {incident}",
             op=op,
             instruction=name,
             incident=incident,
         )
-        kept = self._keep(incident, error, module, options, told.message, kernel)
+        kept = self._keep(incident, error, module, options, reported.message, kernel)
         _LOG.error(
             "incident %s: reproducer in %s",
             incident,
@@ -71,7 +71,7 @@ class Incidents:
             exc_info=error,
             extra={"reproducer": str(kept or ""), "kernel": kernel},
         )
-        return told
+        return reported
 
     def _keep(
         self,

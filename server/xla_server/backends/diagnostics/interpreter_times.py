@@ -4,9 +4,14 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from xla_server.backends.diagnostics.profile import Event, ExecutionTimes, TimedEntry, measured_rows
+from xla_server.backends.diagnostics.profile import (
+    Event,
+    ExecutionTimes,
+    TimedEntry,
+    measured_thunks,
+)
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.runtime.row_times import MAX_SPANS, RowTimes
+from xla_server.runtime.thunk_times import MAX_SPANS, ThunkTimes
 
 _SPANS = MAX_SPANS // 16
 """Bound of individually recorded executions, for one program's thunks and for steps."""
@@ -21,7 +26,7 @@ class InterpreterTimes:
     def __init__(self) -> None:
         self._steps: dict[tuple[str, str, str], TimedEntry] = {}
         self._events: list[Event] = []
-        self._programs: dict[str, tuple[LoadedProgram, RowTimes]] = {}
+        self._programs: dict[str, tuple[LoadedProgram, ThunkTimes]] = {}
         # Nanoseconds of inner events, for each event that is in progress.
         self._inside = [0]
 
@@ -45,23 +50,23 @@ class InterpreterTimes:
                 self._events.append(Event(timed, begun, ended))
 
     @contextlib.contextmanager
-    def program(self, name: str, program: LoadedProgram) -> Iterator[RowTimes]:
+    def program(self, name: str, program: LoadedProgram) -> Iterator[ThunkTimes]:
         """Measure the block as a run of a program; yield the times of its thunks to fill in."""
         if name not in self._programs:
-            self._programs[name] = (program, RowTimes(len(program.rows), _SPANS))
+            self._programs[name] = (program, ThunkTimes(len(program.thunks), _SPANS))
         _, times = self._programs[name]
         with self.step(f"run {name}", "", "run"):
-            before = sum(row for row, _ in times.totals)
+            before = sum(time for time, _ in times.totals)
             try:
                 yield times
             finally:
                 times.pause()
-                self._inside[-1] += sum(row for row, _ in times.totals) - before
+                self._inside[-1] += sum(time for time, _ in times.totals) - before
 
     def measured(self) -> ExecutionTimes:
         """Return all measurements."""
         parts = [
-            measured_rows(program.code, program.rows, times, name)
+            measured_thunks(program.code, program.thunks, times, name)
             for name, (program, times) in self._programs.items()
         ]
         steps = list(self._steps.values())

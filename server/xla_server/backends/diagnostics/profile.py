@@ -5,16 +5,16 @@ import json
 from collections.abc import Sequence
 
 from xla_server.backends.diagnostics.dump import Dump
-from xla_server.buffers import code as thunks
+from xla_server.buffers import code as thunk_ir
 from xla_server.buffers.listing import table
-from xla_server.runtime.row_times import RowTimes
+from xla_server.runtime.thunk_times import ThunkTimes
 
 
 @dataclasses.dataclass(slots=True)
 class TimedEntry:
     """A thunk of a program, or a step between programs, with its total time and count."""
 
-    row: str
+    thunk: str
     what: str
     instruction: str
     category: str
@@ -42,13 +42,13 @@ class ExecutionTimes:
     def table(self) -> str:
         """Return the table: nanoseconds, share of the time and executions, longest first."""
         whole = sum(timed.time for timed in self.timed)
-        lines = [("ns", "share", "runs", "ns/run", "row", "what", "instruction")]
+        lines = [("ns", "share", "runs", "ns/run", "thunk", "what", "instruction")]
         for timed in sorted(self.timed, key=lambda timed: -timed.time):
             if timed.count:
                 share = f"{100 * timed.time / max(whole, 1):.1f}%"
                 times = (str(timed.time), share, str(timed.count), str(timed.time // timed.count))
-                lines.append((*times, timed.row, timed.what, timed.instruction))
-        head = f"{whole} ns in {self.run_count} runs of {len(self.timed)} rows\n\n"
+                lines.append((*times, timed.thunk, timed.what, timed.instruction))
+        head = f"{whole} ns in {self.run_count} runs of {len(self.timed)} thunks\n\n"
         return head + "\n".join(table(lines)) + "\n"
 
     def trace(self) -> str:
@@ -67,7 +67,7 @@ class ExecutionTimes:
                     "dur": (event.stop - event.start) / 1000,
                     "pid": 1,
                     "tid": 1,
-                    "args": {"row": event.timed.row, "what": event.timed.what},
+                    "args": {"thunk": event.timed.thunk, "what": event.timed.what},
                 }
                 for event in events
             ],
@@ -76,16 +76,16 @@ class ExecutionTimes:
         return json.dumps(trace)
 
 
-def measured_rows(
-    code: thunks.Code, rows: Sequence[thunks.Row], times: RowTimes, program: str = ""
+def measured_thunks(
+    code: thunk_ir.Code, thunks: Sequence[thunk_ir.Thunk], times: ThunkTimes, program: str = ""
 ) -> ExecutionTimes:
     """Return the times of a program's thunks; `program` is its name if there are several."""
     prefix = f"{program}:" if program else ""
     timed = [
-        TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), row.kind, time, count)
-        for number, (row, (time, count)) in enumerate(zip(rows, times.totals, strict=True))
+        TimedEntry(f"{prefix}{number}", _what(thunk), _origin(code, thunk), thunk.kind, time, count)
+        for number, (thunk, (time, count)) in enumerate(zip(thunks, times.totals, strict=True))
     ]
-    events = [Event(timed[row], start, stop) for row, start, stop in times.spans]
+    events = [Event(timed[thunk], start, stop) for thunk, start, stop in times.spans]
     return ExecutionTimes(timed, events, times.run_count)
 
 
@@ -96,27 +96,27 @@ def write_profile(dump: Dump, measured: ExecutionTimes) -> None:
     dump.write(f"{name}.json", measured.trace())
 
 
-def _what(row: thunks.Row) -> str:
-    match row:
-        case thunks.KernelThunk() | thunks.HostThunk():
-            named = row.name
-        case thunks.CopyThunk():
-            named = f"%{row.target.name}"
-        case thunks.MeetThunk():
-            named = row.host.name
-        case thunks.LeaveThunk():
-            named = row.meeting.host.name
-        case thunks.Jump():
-            named = row.label.name
-        case thunks.Branch():
-            named = row.otherwise.name
-        case thunks.Switch():
-            named = f"%{row.index.name}"
-        case thunks.Label():
-            return row.name
-    return f"{row.kind} {named}"
+def _what(thunk: thunk_ir.Thunk) -> str:
+    match thunk:
+        case thunk_ir.KernelThunk() | thunk_ir.HostThunk():
+            named = thunk.name
+        case thunk_ir.CopyThunk():
+            named = f"%{thunk.target.name}"
+        case thunk_ir.CollectiveThunk():
+            named = thunk.host.name
+        case thunk_ir.LeaveThunk():
+            named = thunk.collective.host.name
+        case thunk_ir.Jump():
+            named = thunk.label.name
+        case thunk_ir.Branch():
+            named = thunk.otherwise.name
+        case thunk_ir.Switch():
+            named = f"%{thunk.index.name}"
+        case thunk_ir.Label():
+            return thunk.name
+    return f"{thunk.kind} {named}"
 
 
-def _origin(code: thunks.Code, row: thunks.Row) -> str:
-    instruction = code.origins.get(row)
+def _origin(code: thunk_ir.Code, thunk: thunk_ir.Thunk) -> str:
+    instruction = code.origins.get(thunk)
     return "" if instruction is None else f"{instruction.opcode} %{instruction.name}"

@@ -3,7 +3,7 @@
 import dataclasses
 
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.target.gpu import BLOCK_THREADS, MAX_BLOCK_THREADS, MAX_BLOCKS
+from xla_server.target.gpu.properties import BLOCK_THREADS, MAX_BLOCK_THREADS, MAX_BLOCKS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import Let, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
+from xla_server.target.gpu.properties import STATIC_SHARED_BYTES, WARP
 
 
 def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -> GridKernel | None:

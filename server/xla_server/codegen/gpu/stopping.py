@@ -21,7 +21,7 @@ from xla_server.codegen.kernel_ir.builder import Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import meets, walk
-from xla_server.target.gpu import (
+from xla_server.target.gpu.properties import (
     ACCESS_ADDITIONS,
     COUNTED_LANES,
     ENTRY_WORK,
@@ -126,7 +126,7 @@ class _Watched:
         body: list[stmt.Statement] = []
         if is_left:
             yield stmt.Declare(going, ir.Const(Type.B1, (1,)))
-            inner = dataclasses.replace(inner, body=_told(inner.body, going))
+            inner = dataclasses.replace(inner, body=_flagged(inner.body, going))
         body.append(dataclasses.replace(inner, low=ir.Index(0, ((begin, 1),)), high=end))
         if is_left:
             body.append(stmt.If(ir.condition("bit_not", going), (stmt.Break(),)))
@@ -147,15 +147,15 @@ def _breaks(body: Sequence[stmt.Statement]) -> bool:
     )
 
 
-def _told(body: Sequence[stmt.Statement], going: ir.Cell) -> tuple[stmt.Statement, ...]:
-    """Return the body of a loop that notes in a cell where it is left."""
+def _flagged(body: Sequence[stmt.Statement], going: ir.Cell) -> tuple[stmt.Statement, ...]:
+    """Return the body of a loop that clears a flag where it is left."""
     found: list[stmt.Statement] = []
     for each in body:
         if isinstance(each, stmt.Break):
             found.append(stmt.Set(going, ir.Const(Type.B1, (0,))))
         if isinstance(each, stmt.If):
             each = stmt.If(
-                each.test, _told(each.body, going), _told(each.orelse, going), each.share
+                each.test, _flagged(each.body, going), _flagged(each.orelse, going), each.share
             )
         found.append(each)
     return tuple(found)

@@ -8,7 +8,7 @@ from xla_contract.errors import UnimplementedError, XlaError
 from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value
+from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Thunk, Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
@@ -40,9 +40,9 @@ class Lowering:
 
     Without `fuses`, the instructions inside of fusions are lowered one by one. `carried` are the
     values that loops pass from one iteration to the next, `area_bytes` the bytes that participants
-    gather at a time, for all meetings. `kernels` of loop nests, and epilogues, are cached by their
-    computation: one for `equal` ones. `numbers` has the values of replica and partition id, by
-    opcode.
+    gather at a time, for all collectives. `kernels` of loop nests, and epilogues, are cached by
+    their computation: one for `equal` ones. `numbers` has the values of replica and partition id,
+    by opcode.
     """
 
     table: Mapping[Opcode, Lower]
@@ -53,9 +53,9 @@ class Lowering:
     equal: EqualComputations = dataclasses.field(default_factory=EqualComputations)
     area_bytes: int = 0
     loop_depth: int = 0
-    rows: list[Row] = dataclasses.field(default_factory=list)
+    thunks: list[Thunk] = dataclasses.field(default_factory=list)
     constants: dict[Value, Any] = dataclasses.field(default_factory=dict)
-    origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
+    origins: dict[Thunk, HloInstruction] = dataclasses.field(default_factory=dict)
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
     carried: set[Value] = dataclasses.field(default_factory=set)
     kernels: dict[object, Any] = dataclasses.field(default_factory=dict)
@@ -77,18 +77,18 @@ class Lowering:
         """Make a value that a later thunk writes."""
         return Value(shape.without_layout(), name)
 
-    def add(self, row: Row) -> None:
+    def add(self, thunk: Thunk) -> None:
         """Append a thunk."""
-        self.rows.append(row)
+        self.thunks.append(thunk)
         if self._current is not None:
-            self.origins[row] = self._current
+            self.origins[thunk] = self._current
 
-    def pop_rows(self, start: int) -> list[Row]:
+    def pop_thunks(self, start: int) -> list[Thunk]:
         """Remove the thunks from this number on, and return them."""
-        taken = self.rows[start:]
-        del self.rows[start:]
-        for row in taken:
-            self.origins.pop(row, None)
+        taken = self.thunks[start:]
+        del self.thunks[start:]
+        for thunk in taken:
+            self.origins.pop(thunk, None)
         return taken
 
     def bind(self, instruction: HloInstruction, tree: Tree) -> None:
@@ -155,14 +155,14 @@ class Lowering:
         if not self.fuses:
             return None
         tables: tuple[dict[Any, Any], ...] = self.constants, self.costs
-        before, lengths = len(self.rows), list(map(len, tables))
+        before, lengths = len(self.thunks), list(map(len, tables))
         try:
             return lower()
         except Exception as error:
             if not is_fault(error):
                 raise
             FUSION_FAULTS.record(error, i)
-        self.pop_rows(before)
+        self.pop_thunks(before)
         for table, length in zip(tables, lengths, strict=True):
             for key in list(table)[length:]:
                 del table[key]
@@ -195,7 +195,7 @@ def lower(
     parameters = [value for tree in arguments for value in leaves(tree)]
     parameters += lowering.numbers.values()
     return Code(
-        lowering.rows,
+        lowering.thunks,
         parameters,
         dict(lowering.constants),
         leaves(result),
@@ -208,4 +208,4 @@ def lower(
 
 def kernels_of(code: Code) -> list[KernelThunk]:
     """The thunks that call kernels."""
-    return [row for row in code.rows if isinstance(row, KernelThunk)]
+    return [thunk for thunk in code.thunks if isinstance(thunk, KernelThunk)]

@@ -24,8 +24,12 @@ from xla_server.codegen.lower.linear_algebra.triangular import (
 from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
 from xla_server.codegen.lower.loop_nests.loop_lowering import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.lower.lowering import Lower
-from xla_server.codegen.lower.meetings import MEETING_OPCODES, lower_meeting, lower_number
 from xla_server.codegen.lower.movement.transpose import lower_transpose
+from xla_server.codegen.lower.native_collectives import (
+    NATIVE_COLLECTIVES,
+    lower_native_collective,
+    lower_number,
+)
 from xla_server.codegen.lower.random import lower_rng_bit_generator
 from xla_server.codegen.lower.reduction.scan import lower_reduce_window
 from xla_server.codegen.lower.reduction.select_and_scatter import lower_select_and_scatter
@@ -38,7 +42,7 @@ LOWERINGS: Mapping[Opcode, Lower] = {
     **dict.fromkeys(NUMBERS, lower_number),
     **dict.fromkeys(EXCHANGES, lower_collective),
     **CONTROL,
-    **dict.fromkeys(MEETING_OPCODES, lower_meeting),
+    **dict.fromkeys(NATIVE_COLLECTIVES, lower_native_collective),
     Opcode.CHOLESKY: lower_cholesky,
     Opcode.CONCATENATE: lower_concatenate,
     Opcode.CONVOLUTION: lower_convolution,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import Code, KernelThunk, MeetThunk, Row, Value
+from xla_server.buffers.code import Code, CollectiveThunk, KernelThunk, Thunk, Value
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -22,6 +22,7 @@ from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit
 from xla_server.codegen.kernel_ir.statements import Call, Let, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import walk
+from xla_server.codegen.lower.lowering import kernels_of
 
 MIN_KERNELS = 3
 """Fewest kernels that become one. A second kernel takes LLVM some 10 ms, less than it takes a
@@ -48,22 +49,23 @@ _T = TypeVar("_T")
 
 def with_shared_kernels(code: Code) -> Code:
     """Return a program in which kernels that differ in numbers alone are one kernel."""
-    meeting = {each for row in code.rows if isinstance(row, MeetThunk) for each in row.kernels}
-    thunks: dict[Kernel, list[KernelThunk]] = {}
+    collectives = [thunk for thunk in code.thunks if isinstance(thunk, CollectiveThunk)]
+    excluded = {kernel for each in collectives for kernel in each.kernels}
+    users: dict[Kernel, list[KernelThunk]] = {}
     kernels: dict[str, Kernel] = {}
-    for row in code.rows:
-        if isinstance(row, KernelThunk) and isinstance(row.kernel, Kernel) and row not in meeting:
-            thunks.setdefault(kernels.setdefault(row.kernel.key, row.kernel), []).append(row)
+    for thunk in kernels_of(code):
+        if isinstance(thunk.kernel, Kernel) and thunk not in excluded:
+            users.setdefault(kernels.setdefault(thunk.kernel.key, thunk.kernel), []).append(thunk)
     constants = dict(code.constants)
-    changed: dict[Row, Row] = {}
-    for similar in _groups(list(thunks), _outline):
+    changed: dict[Thunk, Thunk] = {}
+    for similar in _groups(list(users), _outline):
         forms = [(kernel, *_form(kernel)) for kernel in similar]
         for members in _groups(forms, operator.itemgetter(1)):
             numbers = {kernel: own for kernel, _, own in members}
-            changed |= _shared({kernel: thunks[kernel] for kernel in numbers}, numbers, constants)
-    rows = [changed.get(row, row) for row in code.rows]
-    origins = {changed.get(row, row): origin for row, origin in code.origins.items()}
-    return dataclasses.replace(code, rows=rows, constants=constants, origins=origins)
+            changed |= _shared({kernel: users[kernel] for kernel in numbers}, numbers, constants)
+    thunks = [changed.get(thunk, thunk) for thunk in code.thunks]
+    origins = {changed.get(thunk, thunk): origin for thunk, origin in code.origins.items()}
+    return dataclasses.replace(code, thunks=thunks, constants=constants, origins=origins)
 
 
 def _groups(members: Sequence[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:
@@ -95,7 +97,7 @@ def _shared(
     members: dict[Kernel, list[KernelThunk]],
     numbers: dict[Kernel, dict[str, _Number]],
     constants: dict[Value, Any],
-) -> dict[Row, Row]:
+) -> dict[Thunk, Thunk]:
     """Return thunks of one kernel for those of all; add their numbers to `constants`."""
     (first, (thunk, *_)), *_ = members.items()
     names = collections.defaultdict[Type, list[str]](list)
@@ -112,7 +114,7 @@ def _shared(
     kernel = _Rewriter(lambda name, _: loads[name].value if name in loads else None).kernel(first)
     body = (*loads.values(), *kernel.body)
     kernel = dataclasses.replace(kernel, buffers=(*kernel.buffers, *buffers), body=body)
-    changed: dict[Row, Row] = {}
+    changed: dict[Thunk, Thunk] = {}
     for member, thunks in members.items():
         given: list[Value] = []
         for kind, some in names.items():

@@ -7,7 +7,7 @@ from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Immediate, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.codegen.trace.tracer import Index, Tracer
-from xla_server.ir.affine import Affine
+from xla_server.ir.analysis.affine import Affine
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 

@@ -12,7 +12,7 @@ from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
 from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.reductions import sum_of, window_position
 from xla_server.codegen.trace.tracer import NEVER, Index, Tracer
-from xla_server.ir.affine import ZERO, Affine, Variable, variable
+from xla_server.ir.analysis.affine import ZERO, Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 

@@ -13,7 +13,7 @@ from xla_server.codegen.kernel_ir.expressions import Const
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.ir import traversal
-from xla_server.ir.affine import Affine, Computed, Variable
+from xla_server.ir.analysis.affine import Affine, Computed, Variable
 
 
 class Node:

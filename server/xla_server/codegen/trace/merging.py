@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from xla_server.codegen.trace.graph import Load, Node, Position, Store, reached, roots_of
-from xla_server.ir.affine import Affine, Computed, Variable, multi_index, variable
+from xla_server.ir.analysis.affine import Affine, Computed, Variable, multi_index, variable
 
 
 def merged(

@@ -7,9 +7,9 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.elementwise import converted, zero
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Tracer
-from xla_server.ir.affine import Affine
+from xla_server.ir.analysis.affine import Affine
+from xla_server.ir.analysis.index_maps import operand_index
 from xla_server.ir.explicit_stack import Deep
-from xla_server.ir.index_maps import operand_index
 from xla_server.ir.module import HloInstruction
 
 

@@ -6,7 +6,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace import bits, elementwise, movement, reductions
 from xla_server.codegen.trace.contraction import trace_convolution, trace_dot
 from xla_server.codegen.trace.tracer import Rule
-from xla_server.ir.index_maps import MAPPED
+from xla_server.ir.analysis.index_maps import MAPPED
 from xla_server.ops.elementwise.elementwise_table import ROWS
 
 RULES: Mapping[Opcode, Rule] = {

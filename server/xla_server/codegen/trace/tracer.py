@@ -18,13 +18,13 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.evaluator.evaluation_cost import COUNTED
-from xla_server.ir.affine import Affine, Computed, linear, variable
+from xla_server.ir.analysis.affine import Affine, Computed, linear, variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 
 T = TypeVar("T")
 
-MOST_COPIES = 5000
+MAX_ELEMENT_COPIES = 5000
 """Limit of a kernel's elements beyond each instruction's first: fusions have far fewer."""
 
 Index: TypeAlias = tuple[Affine, ...]
@@ -43,7 +43,7 @@ A rule that needs elements of operands is a deep function (ir/explicit_stack.py)
 
 
 class TooManyCopiesError(InternalError):
-    """A kernel needs more elements than MOST_COPIES allows."""
+    """A kernel needs more elements than MAX_ELEMENT_COPIES allows."""
 
 
 class Tracer:
@@ -222,12 +222,12 @@ class Tracer:
         return node
 
     def _count(self, instruction: HloInstruction) -> None:
-        """Count an element beyond the first; raises TooManyCopiesError above MOST_COPIES."""
+        """Count an element beyond the first; raises TooManyCopiesError above MAX_ELEMENT_COPIES."""
         self._copies += instruction in self._met
         self._met.add(instruction)
-        if self._copies > MOST_COPIES:
+        if self._copies > MAX_ELEMENT_COPIES:
             raise TooManyCopiesError(
-                f"a kernel must compute at most {MOST_COPIES} elements more than it has "
+                f"a kernel must compute at most {MAX_ELEMENT_COPIES} elements more than it has "
                 f"instructions, got more at {instruction.opcode} %{instruction.name}"
             )
 

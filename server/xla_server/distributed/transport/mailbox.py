@@ -28,7 +28,7 @@ class Mailbox:
     `deliver` is called in the mailbox's thread with the rank and the message, and must neither wait
     nor raise. `lost` is called once with a rank and the reason if the rank has ended, or has sent
     nothing for `silence_seconds`. Every rank sends `Alive` regularly, so a rank that is busy for
-    long is not taken for lost. `poll` is called after each poll for messages.
+    long is not taken for lost. `progress_parcels` is called after each check for messages.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Mailbox:
         deliver: Callable[[int, Any], None],
         lost: Callable[[int, str], None],
         *,
-        poll: Callable[[], None],
+        progress_parcels: Callable[[], None],
         silence_seconds: float,
         max_bytes: int,
     ) -> None:
         self._comm = world.records
         self._deliver = deliver
         self._lost = lost
-        self._poll_parcels = poll
+        self._progress_parcels = progress_parcels
         self._silence_seconds = silence_seconds
         self._heartbeat = min(silence_seconds / 5, 1.0)
         self._max_bytes = max_bytes
@@ -71,7 +71,7 @@ class Mailbox:
         self._wake_up.release()
 
     def expect(self) -> None:
-        """Poll often for a while, as others are about to send."""
+        """Check for messages often for a while, as others are about to send."""
         self._is_expecting = True
         self._wake_up.release()
 
@@ -89,14 +89,14 @@ class Mailbox:
 
     def _run(self) -> None:
         back_off = BackOff()
-        last_sent = last_poll = time.monotonic()
+        last_sent = last_check = time.monotonic()
         while not (self._is_closing and self._is_sent()):
             now = time.monotonic()
-            if now - last_poll > self._heartbeat:
+            if now - last_check > self._heartbeat:
                 # This process has been suspended: messages of that time have not been received yet.
                 for peer in self._peers.values():
                     peer.last_received = now
-            last_poll = now
+            last_check = now
             if now - last_sent > self._heartbeat:
                 last_sent = now
                 for rank in self._peers:
@@ -104,7 +104,7 @@ class Mailbox:
             if self._progress(now) or self._is_expecting:
                 self._is_expecting = False
                 back_off.reset()
-            self._poll_parcels()
+            self._progress_parcels()
             seconds = back_off.next_seconds()
             if seconds:
                 self._wake_up.acquire(timeout=seconds)
@@ -116,18 +116,18 @@ class Mailbox:
 
     def _progress(self, now: float) -> bool:
         """Send and receive without waiting; return whether there was anything to do."""
-        has_news = False
+        is_active = False
         while not self._outbox.empty():
             rank, frames = self._outbox.get()
             if rank in self._peers:
-                has_news = True
+                is_active = True
                 self._attempt(rank, functools.partial(self._post, rank, frames))
         for rank in list(self._peers):
-            has_news |= self._attempt(rank, functools.partial(self._exchange, rank, now))
+            is_active |= self._attempt(rank, functools.partial(self._exchange, rank, now))
         for rank, peer in list(self._peers.items()):
             if now - peer.last_received > self._silence_seconds:
                 self._lose(rank, f"has not answered for {self._silence_seconds:g} s")
-        return has_news
+        return is_active
 
     def _attempt(self, rank: int, do: Callable[["_Peer"], bool]) -> bool:
         """Call `do` for a rank, which is lost if that fails."""
@@ -154,16 +154,16 @@ class Mailbox:
 
     def _exchange(self, rank: int, now: float, peer: "_Peer") -> bool:
         """Continue the transfers to and from a rank."""
-        has_news = False
+        is_active = False
         while peer.sending and peer.sending[0][0].Test():
             peer.sending.popleft()
-            has_news = True
+            is_active = True
         while True:
             while peer.receiving:
                 if not peer.receiving[0].Test():
-                    return has_news
+                    return is_active
                 peer.receiving.popleft()
-                peer.last_received, has_news = now, True
+                peer.last_received, is_active = now, True
             if peer.incoming is not None:
                 message = peer.incoming.message()
                 peer.incoming = None
@@ -174,7 +174,7 @@ class Mailbox:
                 peer.first = None
                 self._receive(peer, rank, peer.incoming.missing)
             elif not self._begin(peer, rank):
-                return has_news
+                return is_active
 
     def _begin(self, peer: "_Peer", rank: int) -> bool:
         from mpi4py import MPI

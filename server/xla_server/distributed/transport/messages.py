@@ -8,10 +8,10 @@ from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Device, Profile
 from xla_server.distributed.transport.shared_regions import RegionPart
-from xla_server.ops.evaluation import Array, Meeting, Value
+from xla_server.ops.evaluation import Array, GroupCollective, Value
 from xla_server.sessions.programs.compile_request import WireProgram
 
-MeetingKey: TypeAlias = tuple[object, ...]
+RendezvousKey: TypeAlias = tuple[object, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class Start:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """The members `arrived`, all on one rank, have come to a meeting with operands of a form.
+    """The members `arrived`, all on one rank, have come to a collective with operands of a form.
 
-    `number` counts the visits of the meeting in a run. `turns` is the number of exchanges by MPI
+    `number` counts the visits of the collective in a run. `turns` is the number of exchanges by MPI
     that the visit needs; then `arrived` has all members of the rank. A visit of no turns gets no
     answer.
     """
 
-    meeting: Meeting
+    collective: GroupCollective
     number: int
     form: str
     turns: int
@@ -95,7 +95,7 @@ class Visit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrive:
-    """The sender's visits since its last report: the last one of each meeting.
+    """The sender's visits since its last report: the last one of each collective.
 
     For each of their members, they are all visits that it has made up to some time.
     """
@@ -106,20 +106,20 @@ class Arrive:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Go:
-    """All members of a meeting have come; its exchanges among `ranks` begin with turn `turn`."""
+    """All members of a collective have come; its exchanges among `ranks` begin with turn `turn`."""
 
     run: int
-    key: MeetingKey
+    key: RendezvousKey
     ranks: tuple[int, ...]
     turn: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Late:
-    """A visit of a meeting has reached its timeout. The answer is Failed if members are missing."""
+    """A visit of a collective has timed out. The answer is Failed if members are missing."""
 
     run: int
-    key: MeetingKey
+    key: RendezvousKey
     visit: int
 
 
@@ -128,7 +128,7 @@ class Post:
     """A value that one participant sends to another one inside a program."""
 
     run: int
-    meeting: Meeting
+    collective: GroupCollective
     value: Value
 
 

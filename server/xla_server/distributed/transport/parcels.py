@@ -1,10 +1,9 @@
 """Parcels: arrays sent directly between ranks without permission of rank 0, kept until taken.
 
-A rank sends as soon as its own members have come to a meeting, and continues when it has received
-what all others sent. So it is at most one visit of a meeting ahead of any other rank, which bounds
-what is kept: two parcels of at most SMALL_BYTES from each participant on another rank. For a larger
-array only a header is sent at once; its bytes stay with the sender until the receiver has memory
-for them.
+A rank sends as soon as its own members have arrived at a collective, and continues once it has what
+all others sent. So it is at most one visit ahead of any other rank, which bounds what is kept: two
+parcels of at most SMALL_BYTES from each participant on another rank. For a larger array only a
+header is sent at once; its bytes stay with the sender until the receiver has memory for them.
 """
 
 import dataclasses
@@ -28,7 +27,7 @@ _LARGE_TAGS = range(3, 1 << 14)
 
 
 class Stamp(NamedTuple):
-    """Key of a parcel: run, visit of a meeting from 0, and a digest of meeting, form and step."""
+    """Key of a parcel: run, visit of the collective from 0, digest of collective, form and step."""
 
     run: int
     visit: int

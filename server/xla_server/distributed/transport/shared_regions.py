@@ -1,6 +1,6 @@
 """Memory shared by the ranks of one machine, in which participants meet in native code.
 
-Each rank owns a region: seats (the state of a member at a meeting) first, then areas (its
+Each rank owns a region: seats (the state of a member at a collective) first, then areas (its
 operands). An execution on several ranks gets a slot, the same part of every region, and each rank
 computes the addresses of all members' seats and areas by the same rule.
 """
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xla_host.environment_variables import WINDOW_DIRECTORY
-from xla_server.runtime.meetings import SEAT_BYTES, MemberAddresses
+from xla_server.runtime.collective_records import SEAT_BYTES, MemberAddresses
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -29,7 +29,7 @@ SLOTS = 8
 areas, and each further slot half of the one before."""
 
 SEATS = 128
-"""Seats of one execution in each region: one per meeting and participant of the rank."""
+"""Seats of one execution in each region: one per collective and participant of the rank."""
 
 _SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
 """Size of the seats of a region in bytes. Areas never overlap them: stamps in seats are compared,
@@ -100,8 +100,8 @@ class RegionParts:
                 heapq.heappush(self._free, part.slot)
 
 
-class _MeetingOffsets(NamedTuple):
-    """Offsets of a meeting: its first seat, and its two areas within those of a participant."""
+class _CollectiveOffsets(NamedTuple):
+    """Offsets of a collective: its first seat, and its two areas within those of a participant."""
 
     seat: int
     area: int
@@ -112,7 +112,7 @@ class SharedSeats:
     """The addresses of an execution's seats and areas in the regions of this machine.
 
     `ranks` has the rank of each participant, and `sizes` the bytes of a participant's operands at
-    each meeting of the program, 0 for one that uses messages. A meeting that does not fit is left
+    each collective of the program, 0 for one that uses messages. One that does not fit is left
     out and uses messages, too. All ranks of a machine compute the same.
     """
 
@@ -126,24 +126,24 @@ class SharedSeats:
         most = max(counts.values())
         areas = (regions.size - _SEAT_BYTES) >> part.slot + 1
         room = areas // most // _ALIGNMENT * _ALIGNMENT
-        self._meetings: dict[int, _MeetingOffsets] = {}
+        self._collectives: dict[int, _CollectiveOffsets] = {}
         used = 0
         for number, size in enumerate(sizes):
             stride = -(-size // _ALIGNMENT) * _ALIGNMENT
-            seat = len(self._meetings)
+            seat = len(self._collectives)
             if size and used + 2 * stride <= room and (seat + 1) * most <= SEATS:
-                self._meetings[number] = _MeetingOffsets(seat * most, used, stride)
+                self._collectives[number] = _CollectiveOffsets(seat * most, used, stride)
                 used += 2 * stride
         self._seats = part.slot * SEATS
         self._areas = _SEAT_BYTES + areas
         self._room = room
 
-    def member(self, participant: int, meeting: int) -> MemberAddresses | None:
-        """Return a participant's addresses at a meeting.
+    def member(self, participant: int, collective: int) -> MemberAddresses | None:
+        """Return a participant's addresses at a collective.
 
-        The result is None if the participant is on another machine, or the meeting did not fit.
+        The result is None if the participant is on another machine, or the collective did not fit.
         """
-        found = self._meetings.get(meeting)
+        found = self._collectives.get(collective)
         region = self._regions.addresses.get(self._ranks[participant])
         if found is None or region is None:
             return None

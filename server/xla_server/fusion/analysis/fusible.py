@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xla_contract.ops.contraction.dot import product_sizes
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.windows import running_axis
-from xla_server.ir.index_maps import MAPPED
+from xla_server.ir.analysis.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE, EXPENSIVE
 from xla_server.passes.framework.queries import is_narrow_float

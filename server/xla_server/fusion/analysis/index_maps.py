@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import ONE_TO_ONE
-from xla_server.ir.affine import Affine, Computed, Modulus, Quotient, variable
-from xla_server.ir.index_maps import MAPPED, operand_index
+from xla_server.ir.analysis.affine import Affine, Computed, Modulus, Quotient, variable
+from xla_server.ir.analysis.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloComputation, HloInstruction
 
 

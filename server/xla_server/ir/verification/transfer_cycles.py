@@ -15,8 +15,8 @@ from typing import TypeAlias
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.participants import transfers_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.participants import transfers_of
 from xla_server.ir.traversal import reached
 
 _ENDS = (Opcode.SEND, Opcode.RECV, Opcode.RECV_DONE)

@@ -15,10 +15,10 @@ from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
+from xla_server.ir.analysis.participants import COLLECTIVES, check_participants_exist, transfers_of
+from xla_server.ir.analysis.side_effects import is_effectful
 from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
-from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
-from xla_server.ir.side_effects import is_effectful
 from xla_server.ir.verification.aliases import check_aliases
 from xla_server.ir.verification.transfer_cycles import check_transfer_cycles
 

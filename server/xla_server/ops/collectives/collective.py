@@ -16,14 +16,14 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.devices.replica_groups import Groups
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.participants import check_participants_exist, groups_of
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import check_participants_exist, groups_of
 from xla_server.ops.evaluation import (
     Array,
     Crossing,
     Evaluator,
     Frame,
-    Meeting,
+    GroupCollective,
     Reduction,
     Route,
     Value,
@@ -201,8 +201,10 @@ def exchanged(
             work(group, 0)
     else:
         channel = channel_of(instruction)
-        meeting = Meeting(instruction.name, instruction.opcode, channel, members)
-        group = participants.exchange(meeting, given, share, None if is_small else work, crossing)
+        collective = GroupCollective(instruction.name, instruction.opcode, channel, members)
+        group = participants.exchange(
+            collective, given, share, None if is_small else work, crossing
+        )
     return group.parts[members.index(me)].results
 
 

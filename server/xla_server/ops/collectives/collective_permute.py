@@ -5,7 +5,7 @@ Participants connected by pairs, directly or through others, meet; all others co
 
 from collections.abc import Sequence
 
-from xla_server.ir.participants import pairs_of
+from xla_server.ir.analysis.participants import pairs_of
 from xla_server.ops.collectives.collective import Collective, Group, Read
 from xla_server.ops.evaluation import Array, Route
 

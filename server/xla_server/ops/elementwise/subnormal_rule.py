@@ -10,8 +10,8 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.splat import splat
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.splat import splat
 from xla_server.ops.elementwise.elementwise_table import COMBINING, ROWS
 from xla_server.ops.numerics.numeric import FLUSHED
 

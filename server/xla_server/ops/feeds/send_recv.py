@@ -14,9 +14,9 @@ import numpy as np
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.devices.device_grid import Pairs
+from xla_server.ir.analysis.participants import transfer_pairs, transfers_of
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import transfer_pairs, transfers_of
-from xla_server.ops.evaluation import TOKEN, Frame, Meeting, Value, zeros
+from xla_server.ops.evaluation import TOKEN, Frame, GroupCollective, Value, zeros
 
 
 def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
@@ -30,8 +30,8 @@ def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame:
     else:
         for pair in pairs:
             if pair[0] == _number(frame):
-                meeting = _meeting(instruction, attributes.channel_id, pair)
-                frame.participants.post(meeting, np.array(operands[0]))
+                collective = _collective(instruction, attributes.channel_id, pair)
+                frame.participants.post(collective, np.array(operands[0]))
     return operands[0], _context(), TOKEN
 
 
@@ -63,8 +63,8 @@ def evaluate_recv_done(
     if pairs is not None:
         for pair in pairs:
             if pair[1] == _number(frame):
-                meeting = _meeting(instruction, attributes.channel_id, pair)
-                return frame.participants.take(meeting), TOKEN
+                collective = _collective(instruction, attributes.channel_id, pair)
+                return frame.participants.take(collective), TOKEN
         return zeros(data), TOKEN
     return frame.receive(attributes.channel_id, data.without_layout()), TOKEN
 
@@ -88,8 +88,10 @@ def _transfers(instruction: HloInstruction, frame: Frame) -> Pairs | None:
     return transfers_of(instruction, frame.participants.grid)
 
 
-def _meeting(instruction: HloInstruction, channel_id: int, members: tuple[int, int]) -> Meeting:
-    return Meeting(instruction.name, instruction.opcode, channel_id, members)
+def _collective(
+    instruction: HloInstruction, channel_id: int, members: tuple[int, int]
+) -> GroupCollective:
+    return GroupCollective(instruction.name, instruction.opcode, channel_id, members)
 
 
 def _number(frame: Frame) -> int:

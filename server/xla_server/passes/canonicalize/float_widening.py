@@ -10,7 +10,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS
 from xla_server.ops.numerics.products import accumulation_type
 from xla_server.ops.reduction.wide_reducer import widened
-from xla_server.passes.canonicalize.library_convolution import library_convolution
+from xla_server.passes.canonicalize.convolutions.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, is_narrow_float
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass

@@ -13,16 +13,11 @@ from xla_contract.errors import XlaError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
-from xla_server.evaluator.dynamic_shapes import (
-    ANY_SIZE,
-    actual_shape,
-    has_dynamic_shapes,
-    is_full,
-)
+from xla_server.evaluator.dynamic_shapes import ANY_SIZE, actual_shape, has_dynamic_shapes, is_full
 from xla_server.evaluator.plan import in_order
+from xla_server.ir.analysis.side_effects import SIDE_EFFECTS, instructions_inside, is_effectful
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import SIDE_EFFECTS, instructions_inside, is_effectful
 from xla_server.ir.traversal import callees_first
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
@@ -73,7 +68,7 @@ class SizeSpecialiser:
         self._parameters: list[HloInstruction] = []
         self._written = 0
         length = sum(1 for _ in module.instructions())
-        self._most = max(MAX_INSTRUCTIONS, MAX_REPETITIONS * length)
+        self._max_instructions = max(MAX_INSTRUCTIONS, MAX_REPETITIONS * length)
         self._keeps_hidden = any(map(_may_show_hidden, module.instructions()))
 
     def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
@@ -152,7 +147,7 @@ class SizeSpecialiser:
         for part in in_order(computation.instructions):
             if part not in known:
                 self._written += 1
-                if self._written > self._most:
+                if self._written > self._max_instructions:
                     raise UnspecialisedError
                 operands = [known[operand] for operand in part.operands]
                 known[part] = yield self._value(part, operands)

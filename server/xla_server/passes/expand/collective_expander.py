@@ -8,8 +8,12 @@ from xla_contract.ops.collectives.collective_permute import CollectivePermuteAtt
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.participants import (
+    COLLECTIVES,
+    WHOLE_OF_START,
+    check_participants_exist,
+)
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.participants import COLLECTIVES, WHOLE_OF_START, check_participants_exist
 from xla_server.ops.collectives.collective import are_all_alone
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass

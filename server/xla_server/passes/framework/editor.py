@@ -34,9 +34,9 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.targets import random_state
+from xla_server.ir.analysis.side_effects import has_side_effect
 from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import has_side_effect
 from xla_server.ir.text.names import UniqueNames
 
 

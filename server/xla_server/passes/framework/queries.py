@@ -8,9 +8,9 @@ import numpy as np
 from xla_contract.ops.elementwise.elementwise import BINARY
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.splat import literal_of as literal_of
+from xla_server.ir.analysis.splat import splat as splat
 from xla_server.ir.module import HloComputation
-from xla_server.ir.splat import literal_of as literal_of
-from xla_server.ir.splat import splat as splat
 from xla_server.ops.elementwise.elementwise_table import COMBINING, ROUNDED_SUMS
 from xla_server.ops.numerics.scalar_function import plain_opcode
 

@@ -1,8 +1,8 @@
 """Removal of loops with no iteration, one, or a few."""
 
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.side_effects import has_side_effect
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloInstruction
-from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.passes.loops.while_analysis import WhileLoop, loop_of, trip_count

@@ -5,16 +5,10 @@ from collections.abc import Iterable
 
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+from xla_server.ir.analysis.side_effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
-from xla_server.passes.loops.while_analysis import (
-    WhileLoop,
-    callers,
-    is_element,
-    loop_of,
-    resize,
-)
+from xla_server.passes.loops.while_analysis import WhileLoop, callers, is_element, loop_of, resize
 
 
 @dataclasses.dataclass(frozen=True)

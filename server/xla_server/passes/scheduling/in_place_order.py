@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.side_effects import is_effectful
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import is_effectful
 from xla_server.passes.scheduling.alias_analysis import (
     AliasedBuffer,
     Overwrite,

@@ -3,8 +3,8 @@
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.side_effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ir.side_effects import has_side_effect
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import splat

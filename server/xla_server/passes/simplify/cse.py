@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.side_effects import is_effectful
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import is_effectful
 from xla_server.passes.framework.editor import Editor, rewrite
 
 _NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG})

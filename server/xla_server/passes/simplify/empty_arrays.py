@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.analysis.side_effects import has_side_effect
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloInstruction, HloModule
-from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
 

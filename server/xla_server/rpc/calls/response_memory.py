@@ -7,7 +7,7 @@ from typing import TypeAlias
 from google.protobuf.message import Message
 
 from xla_contract.types.literal import Literal
-from xla_contract.wire.literals.encoding import encode_literal_message, most_bytes
+from xla_contract.wire.literals.encoding import encode_literal_message, max_encoded_bytes
 from xla_server.rpc.calls.response_turns import ANSWER_TURNS
 from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
 
@@ -73,7 +73,7 @@ def accounted_literal(
         with ANSWER_TURNS.turn(memory.flow):
             return encode_literal_message(message, literal)
 
-    return accounted_response(memory, most_bytes(literal.shape), made)
+    return accounted_response(memory, max_encoded_bytes(literal.shape), made)
 
 
 def reservation_of(

@@ -34,7 +34,7 @@ def read_program(
     return ProgramSource(
         proto.name,
         program_shape_from_proto(proto.host_program_shape),
-        lambda most_bytes: import_module(proto, max_literal_bytes=most_bytes),
+        lambda max_bytes: import_module(proto, max_literal_bytes=max_bytes),
         functools.partial(proto.SerializeToString, deterministic=True),
     )
 

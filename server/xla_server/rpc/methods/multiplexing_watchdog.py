@@ -15,7 +15,7 @@ from xla_server.execution.start_thread import start_thread
 _PERIOD = 0.002
 """Seconds between two polls; a thread that was answering at both is busy."""
 
-_PATIENCE = 50
+_IDLE_POLLS = 50
 """Polls without a call in progress before the watchdog sleeps."""
 
 
@@ -61,7 +61,7 @@ class StreamWatchdog:
         self._woken.set()
 
     def _watch(self) -> None:
-        quiet = 0
+        idle_polls = 0
         while True:
             with self._lock:
                 streams = list(self._seen.items())
@@ -69,12 +69,12 @@ class StreamWatchdog:
                     self._thread = None
                     return
             is_busy, deadline = self._poll(streams)
-            quiet = 0 if is_busy else quiet + 1
-            if quiet < _PATIENCE:
+            idle_polls = 0 if is_busy else idle_polls + 1
+            if idle_polls < _IDLE_POLLS:
                 time.sleep(_PERIOD)
                 continue
             self._sleep(streams, deadline)
-            quiet = 0
+            idle_polls = 0
 
     def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
         self._woken.clear()

@@ -77,7 +77,7 @@ class Pools:
             pool: ThreadPool(
                 getattr(sizes, pool),
                 f"{self._prefix}{pool}",
-                most_lent=sizes.lent,
+                max_lent=sizes.lent,
                 # These calls take long, and their threads wait for no client.
                 shares=sizes.shares if pool is Pool.COMPILE else None,
             )

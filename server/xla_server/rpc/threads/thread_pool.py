@@ -64,7 +64,7 @@ class ThreadPool(ThreadPoolExecutor):
 
     Thread-safe. Its construction raises as `start_thread`.
 
-    Threads that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at
+    Threads that wait for others can lend their slots (`sessions.limits.blocking`), `max_lent` at
     the same time. If the system refuses a new thread, jobs wait for the existing ones.
 
     Waiting jobs take turns (`FairQueue`). With `shares` no caller has more than its share of the
@@ -80,11 +80,11 @@ class ThreadPool(ThreadPoolExecutor):
         size: int,
         name: str,
         *,
-        most_lent: int = 1024,
+        max_lent: int = 1024,
         shares: CallerShares | None = None,
     ) -> None:
         self._size = size
-        self._most_lent = most_lent
+        self._max_lent = max_lent
         self._lent = 0
         self._names = (f"{name}_{number}" for number in itertools.count())
         self._jobs: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -133,7 +133,7 @@ class ThreadPool(ThreadPoolExecutor):
     def lend(self) -> bool:
         """Allow one thread more until `reclaim`, as one waits; False beyond the limit."""
         with self._changing:
-            if self._lent >= self._most_lent:
+            if self._lent >= self._max_lent:
                 return False
             self._lent += 1
             if len(self._waiting) and not self._is_closed:

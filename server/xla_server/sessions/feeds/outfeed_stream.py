@@ -30,7 +30,7 @@ BATCH_ITEMS = 256
 BATCH_BYTES = 1 << 20
 """Largest size of one message's items, in bytes; a larger item has a message of its own."""
 
-_MOST_CREDIT = 2**62
+_MAX_CREDIT = 2**62
 """Bound of credit, in items and in bytes: more than any stream uses, and within 64 bits."""
 
 
@@ -179,8 +179,8 @@ class OutfeedStream(FeedStream):
                 f"credit must not be negative, got {credit.items} items and {credit.bytes} bytes"
             )
         with self._side.changed:
-            self._credit_items = min(self._credit_items + credit.items, _MOST_CREDIT)
-            self._credit_bytes = min(self._credit_bytes + credit.bytes, _MOST_CREDIT)
+            self._credit_items = min(self._credit_items + credit.items, _MAX_CREDIT)
+            self._credit_bytes = min(self._credit_bytes + credit.bytes, _MAX_CREDIT)
             self._side.changed.notify_all()
 
     def acknowledge(self, sequence: int) -> None:

@@ -16,9 +16,9 @@ from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.execute_options import ExecuteOptions
+from xla_server.ir.analysis.side_effects import SIDE_EFFECTS
 from xla_server.ir.checkpoints import cancellable
 from xla_server.ir.module import HloModule
-from xla_server.ir.side_effects import SIDE_EFFECTS
 from xla_server.ir.verification.verifier import verify
 from xla_server.sessions.programs.compile_request import ProgramSource
 

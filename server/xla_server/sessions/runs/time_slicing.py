@@ -50,7 +50,7 @@ Python's default is ten times as long, and a call takes the lock a few times. Th
 would cost many short calls more than it gives, as they end sooner.
 """
 
-_PATIENCE = 100
+_IDLE_POLLS = 100
 """Polls without a running program before the thread sleeps."""
 
 _SLEEP_SECONDS = 10.0
@@ -168,14 +168,14 @@ class TimeSlicer:
             self._woken.set()
 
     def _watch(self) -> None:
-        quiet = 0
+        idle_polls = 0
         while True:
             self._woken.wait(PERIOD)
             self._woken.clear()
             time_slices = list(self._running)
-            quiet = 0 if time_slices else quiet + 1
+            idle_polls = 0 if time_slices else idle_polls + 1
             self.reschedule(time_slices, time.monotonic())
-            if quiet >= _PATIENCE and not self._sleep():
+            if idle_polls >= _IDLE_POLLS and not self._sleep():
                 return
 
     def _sleep(self) -> bool:

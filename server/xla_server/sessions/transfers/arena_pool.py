@@ -66,8 +66,8 @@ class ArenaPool:
         self.max_bytes = max_bytes
         # A session belongs to one connection of one identity, and never gets more than their
         # shares.
-        most_bytes = int(min(shares.identity, shares.connection) * max_bytes)
-        self.session_bytes = min(session_bytes, most_bytes) // PAGE * PAGE
+        session_bytes_cap = int(min(shares.identity, shares.connection) * max_bytes)
+        self.session_bytes = min(session_bytes, session_bytes_cap) // PAGE * PAGE
         self._warm_bytes = min(warm_bytes, self.session_bytes) // PAGE * PAGE
         self._arenas: dict[Arena, _Account] = {}
         self._spare: tuple[Arena, _Account] | None = None

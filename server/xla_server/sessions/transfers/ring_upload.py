@@ -163,10 +163,10 @@ def shutdown_socket(channel: socket.socket) -> None:
         channel.shutdown(socket.SHUT_RDWR)
 
 
-def _receive_slots(channel: socket.socket, most: int, cancellation: Cancellation) -> bytes:
+def _receive_slots(channel: socket.socket, max_slots: int, cancellation: Cancellation) -> bytes:
     """Wait for pieces; return the numbers of their slots."""
     try:
-        slots = recv_spinning(channel, most)
+        slots = recv_spinning(channel, max_slots)
     except TimeoutError as error:
         # Not DEADLINE_EXCEEDED: no deadline of the client has passed, and it can upload in another
         # way.

@@ -7,8 +7,8 @@ from typing import Any
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.bounds import BOUNDS
 from tests.fuzz.answers.checking import Reference
-from tests.fuzz.answers.judge import NORMWISE, SUMS
-from tests.fuzz.answers.pruning import ancestors, pruned
+from tests.fuzz.answers.judging.judge import NORMWISE, SUMS
+from tests.fuzz.answers.shrinking.pruning import ancestors, pruned
 from tests.fuzz.answers.sides import Side, SideError
 from tests.fuzz.answers.steps.graph import Case, entry_of
 from xla_contract.types.opcode import Opcode

@@ -78,7 +78,7 @@ def test_credentials_come_from_flags_before_the_environment_before_the_file(tmp_
         ({"XLA_CLIENT_CONFIG": "/nowhere"}, "XLA_CLIENT_CONFIG must name a file, got /nowhere"),
     ],
 )
-def test_credentials_that_cannot_be_used_are_told(
+def test_credentials_that_cannot_be_used_are_reported(
     environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"^{message}"):
@@ -97,7 +97,7 @@ def test_credentials_that_cannot_be_used_are_told(
         ('["h:1"\n', 0o600, "config.toml: "),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told(
+def test_a_file_that_cannot_be_used_is_reported(
     text: str, mode: int, message: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.toml"

@@ -46,7 +46,7 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
     assert (dump / "module.html").read_text().startswith("<!DOCTYPE html>")
     buffers = (dump / "buffers.txt").read_text().splitlines()
     assert buffers[0].startswith("arena: ")
-    assert buffers[2].split() == ["value", "shape", "bytes", "place", "rows"]
+    assert buffers[2].split() == ["value", "shape", "bytes", "place", "thunks"]
     assert buffers[3].split()[:5] == ["%x", "f32[4]", "16", "parameter", "0"]
 
 

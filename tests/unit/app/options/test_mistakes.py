@@ -44,7 +44,7 @@ def test_a_misspelt_key_is_an_error_with_file_line_and_the_name_near_it(tmp_path
     assert len(lines) == 3
 
 
-def test_a_wrong_value_is_told_where_it_was_written(
+def test_a_wrong_value_is_reported_where_it_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "server.toml"

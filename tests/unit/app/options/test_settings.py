@@ -83,7 +83,7 @@ def test_other_addresses_are_refused(listen):
         ("devices =", "server.toml"),
     ],
 )
-def test_a_wrong_file_is_told(tmp_path, text, words):
+def test_a_wrong_file_is_reported(tmp_path, text, words):
     config = tmp_path / "server.toml"
     config.write_text(text)
     with pytest.raises(ConfigurationError, match=words):

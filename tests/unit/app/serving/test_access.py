@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         )
 
 
-def test_each_address_in_plaintext_beyond_loopback_is_told(
+def test_each_address_in_plaintext_beyond_loopback_is_reported(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
     told = refused(tmp_path, listen="127.0.0.1:1,0.0.0.0:2,[::]:3", token_file=files["token_file"])

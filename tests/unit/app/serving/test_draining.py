@@ -63,7 +63,9 @@ def test_a_signal_after_that_cancels(caplog: pytest.LogCaptureFixture) -> None:
     assert drained(words, caplog).cancelled == 1
 
 
-def test_a_drain_that_ends_before_is_told_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_drain_that_ends_before_is_reported_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     assert drained([], caplog).cancelled == 0
 
 

@@ -52,7 +52,7 @@ def test_behind_the_block_signals_do_nothing():
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_no_word_within_a_time_is_told():
+def test_no_word_within_a_time_is_reported():
     with Events([signal.SIGUSR1]) as events:
         assert events.get(0.01) == TIMED_OUT
         events.put(0)

@@ -164,7 +164,7 @@ def test_a_profile_is_a_table_and_a_trace_of_each_execution(tmp_path: Path) -> N
     (table,) = tmp_path.rglob("profile_0001.txt")
     head, _, names, first, *_ = table.read_text().splitlines()
     assert head.split()[1:3] == ["ns", "in"]
-    assert names.split() == ["ns", "share", "runs", "ns/run", "row", "what", "instruction"]
+    assert names.split() == ["ns", "share", "runs", "ns/run", "thunk", "what", "instruction"]
     assert first.split()[1].endswith("%")
     (trace,) = tmp_path.rglob("profile_0001.json")
     events = json.loads(trace.read_text())["traceEvents"]
@@ -174,7 +174,9 @@ def test_a_profile_is_a_table_and_a_trace_of_each_execution(tmp_path: Path) -> N
     assert any(event["name"].startswith("add %") for event in events)
     assert {"branch", "jump", "kernel"} <= {event["cat"] for event in events}
     kernels = [event for event in events if event["cat"] == "kernel"]
-    assert len(kernels) > len({event["args"]["row"] for event in kernels}), "the loop's, each trip"
+    assert len(kernels) > len({event["args"]["thunk"] for event in kernels}), (
+        "the loop's, each trip"
+    )
 
 
 def test_a_profile_without_a_dump_has_no_directory() -> None:

@@ -155,7 +155,7 @@ def test_a_platform_makes_way_for_whoever_compiles(
     assert cpu._preparation._urgent == 0
 
 
-def test_it_ends_when_it_is_told_to() -> None:
+def test_it_ends_when_requested() -> None:
     slow, is_over = Slow(2), threading.Event()
     thread, outcome = in_a_thread(lambda: slow.preparation.run(is_over.is_set))
     assert slow.has_asked.wait(100)
@@ -165,7 +165,7 @@ def test_it_ends_when_it_is_told_to() -> None:
     assert (outcome, slow.asked) == ([False], [0])
 
 
-def test_it_ends_when_it_is_told_to_while_it_makes_way() -> None:
+def test_it_ends_when_requested_while_it_makes_way() -> None:
     slow, is_over = Slow(1), threading.Event()
     with slow.preparation.interrupted():
         thread, outcome = in_a_thread(lambda: slow.preparation.run(is_over.is_set))
@@ -174,7 +174,7 @@ def test_it_ends_when_it_is_told_to_while_it_makes_way() -> None:
     assert (outcome, slow.asked) == ([False], [])
 
 
-def test_a_function_that_fails_is_told_and_fails_again(
+def test_a_function_that_fails_is_reported_and_fails_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(self: SharedFunction, machine: Machine) -> bytes:

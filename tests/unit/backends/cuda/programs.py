@@ -1,4 +1,4 @@
-"""Code with rows for the device, for libraries and for the host, made by hand."""
+"""Code with thunks for the device, for libraries and for the host, made by hand."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Row, Value
+from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Thunk, Value
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import FftPlan
 from xla_server.codegen.kernel_ir.expressions import Buffer, Usage
@@ -62,10 +62,10 @@ def copy(target: Value, source: Value) -> CopyThunk:
     return CopyThunk(target, source)
 
 
-def code(rows: list[Row], parameters: list[Value], results: list[Value], **more: Any) -> Code:
-    return Code(rows, parameters, more.pop("constants", {}), results, **more)
+def code(thunks: list[Thunk], parameters: list[Value], results: list[Value], **more: Any) -> Code:
+    return Code(thunks, parameters, more.pop("constants", {}), results, **more)
 
 
 def host_run(options: ExecuteOptions) -> HostRun:
-    """A run as rows of Python have it."""
+    """A run as thunks of Python have it."""
     return HostRun(options=options, random_states=RandomStates())

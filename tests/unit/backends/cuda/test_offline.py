@@ -14,7 +14,7 @@ from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.cuda.offline import compile_for
 from xla_server.codegen.gpu.emit import ptx
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 
 DRIVER = (
     "machine code by the driver, as nvidia-cuda-nvcc is not installed: "
@@ -33,7 +33,7 @@ def test_kernels_become_ptx(capability: str, monkeypatch: pytest.MonkeyPatch) ->
     assert "kernels_00.cubin" not in files
 
 
-def test_machine_code_and_its_registers_are_told(
+def test_machine_code_and_its_registers_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_ptxas(tmp_path, monkeypatch)
@@ -45,7 +45,7 @@ def test_machine_code_and_its_registers_are_told(
     assert resources in str(files["places.txt"])
 
 
-def test_what_goes_through_the_host_is_told() -> None:
+def test_what_goes_through_the_host_is_reported() -> None:
     _, files, told = compile_for("sm_90", parse_module(FED), None)
     counts = "in all: 0 launches, 0 operations, 0 bytes"
     assert told == [
@@ -70,11 +70,11 @@ ENTRY e {
 def test_operations_and_bytes_of_each_launch_are_counted() -> None:
     _, files, told = compile_for("sm_90", parse_module(PRODUCTS), None)
     listed = [line.split() for line in str(files["places.txt"]).splitlines()]
-    rows = [line for line in listed if line[:1] and line[0].isdigit()]
+    thunks = [line for line in listed if line[:1] and line[0].isdigit()]
     # Two for each product, and for the arrays of 32, 16 and 8 elements 4 bytes each.
-    assert ["library", "128", "224"] in [line[1:4] for line in rows]
-    operations, sizes = (sum(int(line[n]) for line in rows) for n in (2, 3))
-    assert f"in all: {len(rows)} launches, {operations} operations, {sizes} bytes" in told
+    assert ["library", "128", "224"] in [line[1:4] for line in thunks]
+    operations, sizes = (sum(int(line[n]) for line in thunks) for n in (2, 3))
+    assert f"in all: {len(thunks)} launches, {operations} operations, {sizes} bytes" in told
     assert operations > 128
     # The exponential reads and writes 8 elements.
     assert sizes == 224 + 64

@@ -49,7 +49,7 @@ def test_devices_are_counted() -> None:
         (Driver((9, 0), (7, 5)), r"capability 8.0 or later, got GPU 1 of 7.5"),
     ],
 )
-def test_what_is_missing_is_told(driver: Driver, sentence: str) -> None:
+def test_what_is_missing_is_reported(driver: Driver, sentence: str) -> None:
     with pytest.raises(MissingError, match=f"^platform cuda .*{sentence}"):
         devices_of(driver)
 

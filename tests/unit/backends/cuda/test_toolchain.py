@@ -60,18 +60,21 @@ def test_a_program_without_kernels_asks_for_nothing() -> None:
     assert compiler.modules == []
 
 
-def test_the_kernel_that_has_no_code_is_named() -> None:
+@pytest.mark.parametrize(
+    ("compiler", "count", "named", "cause"),
+    [
+        (Compiler(grid(2)), 3, 2, "no code for 1"),
+        # A fault of all together is reported of the first.
+        (Compiler(together=False), 2, 1, "no code for 2"),
+    ],
+)
+def test_the_kernel_that_has_no_code_is_named(
+    compiler: Compiler, count: int, named: int, cause: str
+) -> None:
     with pytest.raises(KernelError) as raised:
-        DeviceModules(Compiler(grid(2))).get_all([grid(1), grid(2), grid(3)])
-    assert raised.value.kernel.key == grid(2).key
-    assert str(raised.value.__cause__) == "no code for 1"
-
-
-def test_a_fault_of_all_together_is_told_of_the_first() -> None:
-    with pytest.raises(KernelError) as raised:
-        DeviceModules(Compiler(together=False)).get_all([grid(1), grid(2)])
-    assert raised.value.kernel.key == grid(1).key
-    assert str(raised.value.__cause__) == "no code for 2"
+        DeviceModules(compiler).get_all([grid(n) for n in range(1, count + 1)])
+    assert raised.value.kernel.key == grid(named).key
+    assert str(raised.value.__cause__) == cause
 
 
 @pytest.mark.parametrize(
@@ -94,14 +97,14 @@ def test_gpus_of_several_majors_have_none_in_common() -> None:
     assert found == Assembler(missing="GPUs of sm_90 and sm_100 have no machine code in common")
 
 
-def test_what_is_not_installed_is_told_with_what_installs_it(
+def test_what_is_not_installed_is_reported_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     remove_ptxas(monkeypatch)
     assert find_assembler(["sm_90"]).missing.startswith("nvidia-cuda-nvcc is not installed: pip ")
 
 
-def test_a_package_without_the_program_is_told(
+def test_a_package_without_the_program_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_ptxas(tmp_path, monkeypatch, "nvcc")

@@ -44,7 +44,7 @@ def test_a_text_of_many_constants_is_left_out(tmp_path: Path) -> None:
     assert text == b"// left out: it has 20000 bytes of constants\n"
 
 
-def test_a_disk_that_is_full_ends_the_dump_and_is_told_once(
+def test_a_disk_that_is_full_ends_the_dump_and_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = dump(tmp_path)

@@ -40,22 +40,22 @@ def test_a_profile_has_the_rows_of_all_programs_in_order(tmp_path: Path) -> None
         np.testing.assert_array_equal(executed(executable, arguments), plain)
     (table,) = tmp_path.rglob("profile_0002.txt")
     head, _, names, *lines = table.read_text().splitlines()
-    assert names.split() == ["ns", "share", "runs", "ns/run", "row", "what", "instruction"]
+    assert names.split() == ["ns", "share", "runs", "ns/run", "thunk", "what", "instruction"]
     assert int(head.split()[0]) == sum(int(line.split()[0]) for line in lines) > 0
     rows = [line.split()[4] for line in lines]
-    assert {row.partition(":")[0] for row in rows} == {"walk", "program_001", "program_002"}
+    assert {thunk.partition(":")[0] for thunk in rows} == {"walk", "program_001", "program_002"}
     (trace,) = tmp_path.rglob("profile_0002.json")
     events: list[dict[str, Any]] = json.loads(trace.read_text())["traceEvents"]
     starts = [event["ts"] for event in events]
     assert starts == sorted(starts)
     kernels = [event for event in events if event["cat"] == "kernel"]
-    order = [event["args"]["row"].partition(":")[0] for event in kernels]
+    order = [event["args"]["thunk"].partition(":")[0] for event in kernels]
     assert set(order) == {"program_001", "program_002"}
     assert order == sorted(order)
     for run in (event for event in events if event["cat"] == "run"):
         inside = [e for e in kernels if run["ts"] <= e["ts"] < run["ts"] + run["dur"]]
         assert inside
-        assert {e["args"]["row"].partition(":")[0] for e in inside} == {run["name"].split()[1]}
+        assert {e["args"]["thunk"].partition(":")[0] for e in inside} == {run["name"].split()[1]}
 
 
 def test_an_execution_has_real_figures() -> None:

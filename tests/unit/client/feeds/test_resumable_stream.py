@@ -325,7 +325,7 @@ def test_a_message_that_is_due_later_is_asked_for_then(server: Server, link: Lin
     link.close()
 
 
-def test_who_waits_too_long_is_told(link: Link) -> None:
+def test_who_waits_too_long_is_notified(link: Link) -> None:
     error = link.late("a value must come", 0.5)
     assert type(error) is DeadlineExceededError
     assert error.message == "Outfeed: a value must come within the time given, got none in 0.5 s"

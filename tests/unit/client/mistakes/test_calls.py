@@ -197,7 +197,7 @@ def test_a_mistake_has_an_error_with_a_sentence(
     assert not RAW.search(sentence), sentence
 
 
-def test_an_array_of_another_type_is_told_how_to_be_converted(program: Executable) -> None:
+def test_the_error_of_an_array_of_another_type_says_how_to_convert_it(program: Executable) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         program.run(np.zeros(3), 1)
     assert "astype('float32')" in caught.value.hint

@@ -10,7 +10,7 @@ import pytest
 import xla_client
 from tests.unit.client.mistakes.cases import Values
 from xla_client import lib, ops
-from xla_client.programs.checked import _converter_of
+from xla_client.programs.arguments.checked import _converter_of
 from xla_contract.errors import InvalidArgumentError
 
 NOT_CHECKED = {

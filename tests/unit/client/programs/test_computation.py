@@ -1,5 +1,7 @@
 """Finished programs, and messages that are none."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.client.small_programs import add
@@ -8,21 +10,24 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 
 
-def test_a_module_says_its_signature() -> None:
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda proto: proto.ClearField("host_program_shape"),
+            r"^a module must say its host_program_shape, got none in 'add'$",
+        ),
+        (
+            lambda proto: setattr(proto, "entry_computation_id", 99),
+            r"must name a computation of the module, got 99 in 'add'$",
+        ),
+    ],
+    ids=["signature", "entry"],
+)
+def test_a_damaged_module_is_refused(damage: Any, message: str) -> None:
     proto = add().proto
-    proto.ClearField("host_program_shape")
-    with pytest.raises(
-        InvalidArgumentError, match=r"^a module must say its host_program_shape, got none in 'add'$"
-    ):
-        Computation(proto)
-
-
-def test_a_module_has_its_entry() -> None:
-    proto = add().proto
-    proto.entry_computation_id = 99
-    with pytest.raises(
-        InvalidArgumentError, match=r"must name a computation of the module, got 99 in 'add'$"
-    ):
+    damage(proto)
+    with pytest.raises(InvalidArgumentError, match=message):
         Computation(proto)
 
 

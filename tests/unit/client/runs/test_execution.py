@@ -148,7 +148,7 @@ def test_the_server_stops_what_has_run_too_long(client: xc.Client) -> None:
         run.result(timeout=100)
 
 
-def test_an_error_is_told_to_all_who_wait(client: xc.Client) -> None:
+def test_an_error_is_delivered_to_all_who_wait(client: xc.Client) -> None:
     run = client.compile(endless()).submit(ONES)
     after = client.compile(double()).submit(run)
     run.cancel()

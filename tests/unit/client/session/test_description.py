@@ -23,7 +23,7 @@ def test_every_quota_is_read() -> None:
     assert quotas_of(extension_pb2.Quotas()) == Quotas(0, 0, 0, 0, 0, 0, 0.0, 0)
 
 
-def test_descriptions_are_told_apart_and_keep_their_order() -> None:
+def test_descriptions_are_distinguished_and_keep_their_order() -> None:
     shape = shape_to_proto(Shape.parse("f32[2]{0}"))
     description = extension_pb2.HandleDescription
     failed = status_proto_of(InvalidArgumentError("that did not go", op="add", incident="ab12"))

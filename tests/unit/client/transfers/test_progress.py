@@ -28,7 +28,7 @@ def test_what_is_written_in_steps_is_what_is_written_at_once(shape: str) -> None
     assert told == [(done, size) for done in range(STEP_BYTES, size, STEP_BYTES)]
 
 
-def test_what_somebody_else_writes_is_told_step_by_step() -> None:
+def test_what_somebody_else_writes_is_reported_step_by_step() -> None:
     memory, told = np.zeros(4 * STEP_BYTES, np.uint8), list[tuple[int, int]]()
     with watching(memory, lambda *now: told.append(now)):
         for step in range(3):

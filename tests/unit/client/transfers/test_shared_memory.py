@@ -176,7 +176,7 @@ def test_a_server_without_room_is_asked_again_later(shared, server):
     assert shared.upload(literal(10 * MIB), DEVICE, None) is not None
 
 
-def test_the_token_is_never_told_to_another_user(shared, server, monkeypatch):
+def test_the_token_is_never_revealed_to_another_user(shared, server, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert shared.upload(literal(MIB), DEVICE, None) is None
     server._thread.join()

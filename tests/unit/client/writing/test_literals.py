@@ -66,7 +66,7 @@ def test_a_known_type_is_taken_by_numbers_of_python(client: xc.Client) -> None:
             as_literal(value, Shape.parse(shape))
 
 
-def test_a_shape_by_numpy_s_name_is_told_hlo_s() -> None:
+def test_the_error_of_a_shape_by_numpy_s_name_has_hlo_s() -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         Builder().parameter(0, "float32[2,3]")
     assert caught.value.hint == "HLO's name of float32 is f32"

@@ -11,7 +11,7 @@ import pytest
 import xla_client as xc
 from tests.unit.client.writing.running import run
 from xla_client import Builder, ops
-from xla_client.programs.familiar_names import FAMILIAR_NAMES
+from xla_client.programs.arguments.familiar_names import FAMILIAR_NAMES
 from xla_contract.errors import ArgumentTypeError, ShapeError
 
 X = np.float32([[1.5, -2, 3], [-0.5, 4, -7.25]])

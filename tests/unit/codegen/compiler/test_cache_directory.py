@@ -25,7 +25,7 @@ def test_one_that_others_write_into_is_refused(tmp_path: Path, mode: int) -> Non
         open_directory(tmp_path)
 
 
-def test_one_that_cannot_be_made_is_told_of(
+def test_one_that_cannot_be_made_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()

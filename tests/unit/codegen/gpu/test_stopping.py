@@ -46,7 +46,12 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.execution.cancellation_flag import STOP
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu import ACCESS_ADDITIONS, COUNTED_LANES, ENTRY_WORK, UNSEEN_WORK
+from xla_server.target.gpu.properties import (
+    ACCESS_ADDITIONS,
+    COUNTED_LANES,
+    ENTRY_WORK,
+    UNSEEN_WORK,
+)
 
 GIVEN, FLAG, MADE = Buffer(0, Usage.READ), 1, Buffer(2, Usage.WRITE)
 ITEM, TURN, INNER = (Value(name, Type.I64) for name in "tni")

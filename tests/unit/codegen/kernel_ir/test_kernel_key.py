@@ -20,7 +20,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
-from xla_server.target.gpu import WARP
+from xla_server.target.gpu.properties import WARP
 
 READ, ALSO_READ = ir.Buffer(0, ir.Usage.READ), ir.Buffer(3, ir.Usage.READ)
 WRITE, ALSO_WRITE = ir.Buffer(1, ir.Usage.WRITE), ir.Buffer(4, ir.Usage.WRITE)

@@ -73,7 +73,7 @@ def raises(error: Exception) -> Lower:
 def writes_nonsense(lowering: Lowering, i: HloInstruction) -> Tree:
     tree = lower_fusion(lowering, i)
 
-    row = lowering.rows.pop()
+    row = lowering.thunks.pop()
     assert isinstance(row, KernelThunk)
     assert isinstance(row.kernel, Kernel)
     nonsense = dataclasses.replace(

@@ -15,7 +15,7 @@ from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.codegen.kernel_ir.kernels import kernel_of, parallel
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
-from xla_server.buffers.code import Code, KernelThunk, Row, Value
+from xla_server.buffers.code import Code, KernelThunk, Thunk, Value
 from xla_server.codegen.kernel_ir.expressions import Index
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters_of
@@ -68,7 +68,7 @@ def test_operands_of_routines_are_read() -> None:
         call = Call(routine, (Index(7), Index(number)))
         return kernel_thunk("call", kernel_of(parallel(call), stack=()), values)
 
-    rows: list[Row] = [thunk(number) for number in range(MIN_KERNELS)]
+    rows: list[Thunk] = [thunk(number) for number in range(MIN_KERNELS)]
     code = with_shared_kernels(Code(rows, values[:1], {}, values[1:]))
     (kernel,) = {row.kernel for row in kernels_of(code)}
     assert isinstance(kernel, Kernel)

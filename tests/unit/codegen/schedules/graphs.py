@@ -14,7 +14,7 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.reductions import free_order
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 
 F32 = KERNEL_TYPE[ElementType.F32]
 BF16 = KERNEL_TYPE[ElementType.BF16]

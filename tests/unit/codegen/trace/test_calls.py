@@ -5,7 +5,7 @@ from tests.unit.codegen.trace.traced import traced as traced_entry
 from tests.unit.passes.passing import imported
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.ir.affine import Affine
+from xla_server.ir.analysis.affine import Affine
 
 FUSION = """HloModule m
 f { a = f32[6] parameter(0)

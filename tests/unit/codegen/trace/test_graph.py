@@ -16,7 +16,7 @@ from xla_server.codegen.trace.graph import (
     roots_of,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.ir.affine import Computed, Variable, variable
+from xla_server.ir.analysis.affine import Computed, Variable, variable
 
 F32 = KERNEL_TYPE[ElementType.F32]
 ROW, COLUMN = Variable(4, "i"), Variable(6, "k")
@@ -53,7 +53,7 @@ def test_a_chain_of_any_length_has_its_variables() -> None:
     assert node.variables == {ROW, COLUMN}
 
 
-def test_a_walk_visits_every_node_once_and_stops_where_it_is_told() -> None:
+def test_a_walk_visits_every_node_once_and_stops_where_requested() -> None:
     square = Apply("mul", (ELEMENT, ELEMENT), "f32")
     twice = Apply("add", (square, square), "f32")
     assert list(reached([twice, square])) == [square, ELEMENT, twice]

@@ -5,10 +5,15 @@ import pytest
 
 from tests.conformance.examples import scalar_function
 from tests.conformance.oracle import assert_equal_bits
+from tests.processors import HOST
 from tests.unit.codegen.compiled import assert_same, both, built, texts_of
 from xla_client import Op, ops
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.compilation import compile_module
+from xla_server.codegen.instructions.intrinsics import REASSOCIATED
+from xla_server.codegen.namespace import vocabulary
+from xla_server.codegen.trace.reductions import free_order
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (1, 1), (3, 1, 4)])
@@ -79,3 +84,15 @@ def test_extremes_of_narrow_floats_are_not_rounded_one_by_one() -> None:
     module = built(lambda x, start: ops.reduce([x], [start], largest, [0]), [x, start])
     # Once, after the loop.
     assert [text.count("code_f8e5m2(") for text in texts_of(module)] == [1]
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "c64", "c128"])
+@pytest.mark.parametrize("opcode", [Opcode.ADD, Opcode.MULTIPLY])
+def test_functions_of_any_order_name_those_in_order(opcode: Opcode, kind: str) -> None:
+    free = free_order(opcode, kind)
+    assert (free is None) == (opcode is Opcode.MULTIPLY and kind[0] == "c")
+    if free is not None:
+        names = vocabulary(HOST).names
+        assert free.function in REASSOCIATED
+        assert free.ordered in names.keys() - REASSOCIATED.keys()
+        assert free.neutral.type == kind

@@ -4,7 +4,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.elementwise import trace_elementwise
 from xla_server.codegen.trace.movement import trace_mapped
 from xla_server.codegen.trace.rules import RULES
-from xla_server.ir.index_maps import MAPPED
+from xla_server.ir.analysis.index_maps import MAPPED
 from xla_server.ops.elementwise.elementwise_table import ROWS
 
 

@@ -10,7 +10,7 @@ from xla_server.codegen.trace import tracer as tracing
 from xla_server.codegen.trace.graph import Apply, Immediate, Load
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import NEVER, TooManyCopiesError, Tracer, integer
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
@@ -77,7 +77,7 @@ def test_copies_of_copies_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         sums += [f"moved{n} = f32[9] pad(a{n - 1}, z), padding={n}_{-n}"]
         sums += [f"a{n} = f32[9] add(back{n}, moved{n})"]
     assert traced(["f32[9]"], "f32[9] negate(a4)", *sums)
-    monkeypatch.setattr(tracing, "MOST_COPIES", 10)
+    monkeypatch.setattr(tracing, "MAX_ELEMENT_COPIES", 10)
     rule = r"^a kernel must compute at most 10 elements more than it has instructions, got more at"
     with pytest.raises(TooManyCopiesError, match=rule):
         traced(["f32[9]"], "f32[9] negate(a4)", *sums)

@@ -16,7 +16,7 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.ir.affine import Affine, Computed, Modulus, Quotient, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Computed, Modulus, Quotient, Variable, variable
 
 
 def traced(parameters: Sequence[str], root: str, *before: str) -> Node:

@@ -19,7 +19,7 @@ from xla_server.distributed.transport.shared_regions import (
     SharedRegions,
     SharedSeats,
 )
-from xla_server.runtime.meetings import SEAT_BYTES
+from xla_server.runtime.collective_records import SEAT_BYTES
 
 SIZE = 1 << 20
 RANKS = (0, 0, 1, 0, 2, 1)
@@ -37,12 +37,12 @@ def test_seats_and_areas_of_leases_do_not_overlap() -> None:
         sizes = [random.choice((0, 1, 64, 1000, SIZE)) for _ in range(40)]
         seats = SharedSeats(regions(), RegionPart(slot, 2), RANKS, sizes)
         found = 0
-        for (meeting, size), (number, rank) in itertools.product(
+        for (collective, size), (number, rank) in itertools.product(
             enumerate(sizes), enumerate(RANKS)
         ):
-            member = seats.member(number, meeting)
+            member = seats.member(number, collective)
             if member is None:
-                assert rank == 2 or seats.member(0, meeting) is None
+                assert rank == 2 or seats.member(0, collective) is None
                 continue
             found += 1
             start = regions().addresses[rank]
@@ -59,7 +59,7 @@ def test_seats_and_areas_of_leases_do_not_overlap() -> None:
     assert shared_regions._SEAT_BYTES == SLOTS * SEATS * SEAT_BYTES
 
 
-def test_a_meeting_for_which_there_is_no_room_is_left_out() -> None:
+def test_a_collective_for_which_there_is_no_room_is_left_out() -> None:
     sizes = [100, SIZE, 200, 0, *[1] * SEATS]
     seats = SharedSeats(regions(), RegionPart(1, 2), RANKS, sizes)
     assert seats.member(0, 1) is None

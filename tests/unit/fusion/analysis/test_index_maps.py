@@ -12,7 +12,7 @@ from xla_server.codegen.trace.graph import Load, Node
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.analysis.index_maps import scalars
-from xla_server.ir.affine import Variable, variable
+from xla_server.ir.analysis.affine import Variable, variable
 
 SAME = (
     ("f32[8] add(a, b)", ["a = f32[8] negate(y)", "b = f32[8] abs(y)"]),

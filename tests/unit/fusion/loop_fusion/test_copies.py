@@ -11,7 +11,7 @@ from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
-from xla_server.ir.affine import Variable, variable
+from xla_server.ir.analysis.affine import Variable, variable
 from xla_server.ir.module import HloModule
 
 FUSIONS = TARGET.tuning.fusions

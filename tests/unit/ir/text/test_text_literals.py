@@ -99,7 +99,7 @@ def test_the_ways_of_writing(shape: str, text: str, expected: Any) -> None:
     assert np.array_equal(read.value, np.array(expected, read.value.dtype))
 
 
-def test_signed_zero_and_nans_are_told_apart() -> None:
+def test_signed_zero_and_nans_are_distinguished() -> None:
     bits = np.array([0x80000000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0xFF800000], np.uint32)
     text = print_literal(Literal.from_numpy(bits.view(np.float32)))
     assert text == "{-0.0, nan, -nan, nan(0x1), -inf}"

@@ -50,29 +50,26 @@ def test_what_does_not_exist_is_named(
         verify(with_alias(number, index, output))
 
 
+def with_part(field: str, number: int, index: list[int]) -> HloModule:
+    """Return the module with a donor or a prefetch of a part of a parameter."""
+    proto = parse_hlo(TUPLES)
+    if field == "buffer_donor":
+        proto.buffer_donor.entries.add(parameter_number=number, parameter_shape_index=index)
+    else:
+        proto.cross_program_prefetches.add(parameter=number, index=index, offset=8)
+    return import_module(proto)
+
+
+of_parts = pytest.mark.parametrize("field", ["buffer_donor", "cross_program_prefetches"])
+
+
+@of_parts
 @pytest.mark.parametrize(("number", "index"), [(2, []), (-1, []), (0, [1, 2]), (1, [0])])
-def test_a_donor_that_does_not_exist_is_named(number: int, index: list[int]) -> None:
-    proto = parse_hlo(TUPLES)
-    proto.buffer_donor.entries.add(parameter_number=number, parameter_shape_index=index)
-    with pytest.raises(InvalidArgumentError, match=r"^buffer_donor must name a pa"):
-        verify(import_module(proto))
+def test_a_part_that_does_not_exist_is_named(field: str, number: int, index: list[int]) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"^{field} must name a pa"):
+        verify(with_part(field, number, index))
 
 
-def test_a_donor_that_exists_is_accepted() -> None:
-    proto = parse_hlo(TUPLES)
-    proto.buffer_donor.entries.add(parameter_number=0, parameter_shape_index=[1, 0])
-    verify(import_module(proto))
-
-
-@pytest.mark.parametrize(("number", "index"), [(2, []), (-1, []), (0, [1, 2]), (1, [0])])
-def test_a_prefetch_of_what_does_not_exist_is_named(number: int, index: list[int]) -> None:
-    proto = parse_hlo(TUPLES)
-    proto.cross_program_prefetches.add(parameter=number, index=index)
-    with pytest.raises(InvalidArgumentError, match=r"^cross_program_prefetches must name a pa"):
-        verify(import_module(proto))
-
-
-def test_a_prefetch_of_what_exists_is_accepted() -> None:
-    proto = parse_hlo(TUPLES)
-    proto.cross_program_prefetches.add(parameter=0, index=[1, 0], offset=8)
-    verify(import_module(proto))
+@of_parts
+def test_a_part_that_exists_is_accepted(field: str) -> None:
+    verify(with_part(field, 0, [1, 0]))

@@ -69,28 +69,18 @@ def test_every_operation_is_broken_somehow() -> None:
     assert {case.opcode for case in CASES} == set(Opcode) - {Opcode.TUPLE}
 
 
-def test_every_raise_is_reached_by_a_case() -> None:
-    raised, _ = _reached()
-    missed: list[str] = []
-    for path, tree in _trees().items():
-        raises: list[ast.stmt | ast.expr] = [
-            node for node in ast.walk(tree) if isinstance(node, ast.Raise)
-        ]
-        missed += _misses(raises, path, raised)
-    assert not missed, "\n".join(missed)
-
-
-def test_every_call_of_a_check_is_broken_by_a_case() -> None:
-    _, passed = _reached()
+@pytest.mark.parametrize("kind", ["raise", "check"])
+def test_every_raise_and_every_call_of_a_check_is_reached_by_a_case(kind: str) -> None:
+    raised, passed = _reached()
     checks = _raising_functions()
     missed: list[str] = []
     for path, tree in _trees().items():
-        calls: list[ast.stmt | ast.expr] = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and _name(node.func) in checks
-        ]
-        missed += _misses(calls, path, passed)
+        if kind == "raise":
+            found = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+            missed += _misses(found, path, raised)
+        else:
+            calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+            missed += _misses([c for c in calls if _name(c.func) in checks], path, passed)
     assert not missed, "\n".join(missed)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.processors import TARGET
-from tests.unit.passes.canonicalize.test_dot_canonicaliser import dots
+from tests.unit.passes.canonicalize.dots.test_dot_canonicaliser import dots
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
 from xla_server.passes.expand.small_dot_expander import SmallDotExpander
 

@@ -12,8 +12,11 @@ from tests.unit.codegen.compiled import on_cpu, pairs
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.opcode import Opcode
-from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
+from xla_server.passes.canonicalize.convolutions.convolution_canonicaliser import (
+    ConvolutionCanonicaliser,
+)
 from xla_server.passes.expand.scatter_simplifier import SingleScatter
+from xla_server.passes.framework.rewrite_pass import RewritePass
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
 _X = np.arange(40, dtype=np.float32).reshape(5, 8)
@@ -58,13 +61,31 @@ def test_a_scatter_of_one_window(name: str, combiner: str) -> None:
         assert_kept(module, after, [_X, indices(index), update])
 
 
-def test_a_scatter_of_two_windows_is_left() -> None:
-    module = stated(
-        ["f32[5,8]", "s32[2]", "f32[2,8]"],
-        "f32[5,8] scatter(x0, x1, x2), update_window_dims={1}, inserted_window_dims={0}, "
-        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
-    )
-    passed(module, SingleScatter(), fires=False)
+@pytest.mark.parametrize(
+    ("rewrite", "parameters", "root"),
+    [
+        (
+            SingleScatter(),
+            ["f32[5,8]", "s32[2]", "f32[2,8]"],
+            "f32[5,8] scatter(x0, x1, x2), update_window_dims={1}, inserted_window_dims={0}, "
+            "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+        ),
+        (
+            AlgebraicSimplifier(),
+            ["f32[5,8]", "s32[2]"],
+            "f32[2,8] gather(x0, x1), offset_dims={1}, collapsed_slice_dims={0}, "
+            "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}",
+        ),
+        (
+            ConvolutionCanonicaliser(),
+            ["f32[4,6,3]", "f32[2,3,5]"],
+            "f32[4,5,5] convolution(x0, x1), window={size=2}, dim_labels=b0f_0io->b0f",
+        ),
+    ],
+    ids=["scatter", "gather", "convolution"],
+)
+def test_two_windows_are_left(rewrite: RewritePass, parameters: list[str], root: str) -> None:
+    passed(stated(parameters, root), rewrite, fires=False)
 
 
 def test_a_scatter_of_many_empty_index_vectors_adds_all_updates_at_the_origin() -> None:
@@ -128,15 +149,6 @@ def test_a_gather_of_one_slice(index: int) -> None:
     assert "gather" not in opcodes(after)
 
 
-def test_a_gather_of_two_slices_is_left() -> None:
-    module = stated(
-        ["f32[5,8]", "s32[2]"],
-        "f32[2,8] gather(x0, x1), offset_dims={1}, collapsed_slice_dims={0}, "
-        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}",
-    )
-    passed(module, AlgebraicSimplifier(), fires=False)
-
-
 @pytest.mark.parametrize("labels", ["bf_io->bf", "fb_oi->fb"])
 def test_a_convolution_over_nothing_is_a_dot(labels: str) -> None:
     sizes = {"bf_io->bf": ["f32[4,3]", "f32[3,5]"], "fb_oi->fb": ["f32[3,4]", "f32[5,3]"]}[labels]
@@ -147,11 +159,3 @@ def test_a_convolution_over_nothing_is_a_dot(labels: str) -> None:
     after = rewritten(module, ConvolutionCanonicaliser(), relative=1e-6)
     (dot,) = (i.attributes for i in after.instructions() if i.opcode is Opcode.DOT)
     assert {name: getattr(dot, name) for name in precision} == precision
-
-
-def test_a_convolution_over_something_is_left() -> None:
-    module = stated(
-        ["f32[4,6,3]", "f32[2,3,5]"],
-        "f32[4,5,5] convolution(x0, x1), window={size=2}, dim_labels=b0f_0io->b0f",
-    )
-    passed(module, ConvolutionCanonicaliser(), fires=False)

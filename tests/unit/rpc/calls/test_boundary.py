@@ -68,7 +68,7 @@ def test_calls_that_wait_have_threads_of_their_own_or_none(pools, rows, boundary
     )
 
 
-def test_a_fault_is_logged_with_its_cause_and_told_without(pools, rows, boundary, caplog):
+def test_a_fault_is_logged_with_its_cause_and_reported_without(pools, rows, boundary, caplog):
     def fail(service, request, cancellation):
         raise ZeroDivisionError("the cause")
 

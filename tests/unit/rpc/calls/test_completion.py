@@ -83,7 +83,7 @@ def test_a_call_ends_well_behind_its_messages() -> None:
         assert call.code() is grpc.StatusCode.OK
 
 
-def test_an_error_is_told_with_its_details() -> None:
+def test_an_error_is_reported_with_its_details() -> None:
     told = status_of(AbortedError("another came", op="converse", hint="try again"))
     with serving(lambda context, send: end_call(context, send, told)) as channel:
         with pytest.raises(grpc.RpcError) as caught:

@@ -197,7 +197,7 @@ def test_an_answer_is_waited_for_until_it_was_read(server: Server, client: Plain
         assert server.has_drained()
 
 
-def test_who_calls_on_and_on_is_told_in_each_of_many_drains() -> None:
+def test_who_calls_on_and_on_is_notified_in_each_of_many_drains() -> None:
     """Only these calls are in progress: no drain has a reason to last."""
     ends: list[str] = []
     answered: list[Plain] = []

@@ -162,7 +162,7 @@ def test_a_stream_that_waits_is_woken_when_the_client_leaves() -> None:
         forever.set()
 
 
-def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
+def test_a_stream_that_waits_is_notified_when_the_server_stops() -> None:
     def wait(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         stream.send(extension_pb2.ConverseResponse(id=1))
         stream.receive()

@@ -54,7 +54,7 @@ def test_a_call_is_of_its_live_session_or_else_of_its_connection() -> None:
     assert places.shares.used == 0
 
 
-def test_who_is_refused_is_told_why_and_the_log_now_and_then(
+def test_who_is_refused_gets_the_reason_and_the_log_now_and_then(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     places = _places()

@@ -195,7 +195,7 @@ def test_they_are_not_safe_for_ever(watched: Watched) -> None:
     assert watched.end(is_all_alike=True) == ["4", "7"]
 
 
-def test_an_idle_stream_is_told_that_nothing_was_begun(watched: Watched) -> None:
+def test_an_idle_stream_is_notified_that_nothing_was_begun(watched: Watched) -> None:
     watched.come("a", "1")
     watched.come("b", "2", idle=False)
     watched.look()
@@ -220,7 +220,7 @@ def test_a_message_that_comes_meanwhile_is_taken(watched: Watched) -> None:
     assert watched.named["1"].ended_at is None
 
 
-def test_a_stream_that_cannot_be_told_is_cut_off(watched: Watched) -> None:
+def test_a_stream_that_cannot_be_notified_is_cut_off(watched: Watched) -> None:
     watched.come("a", "1")
     watched.look()
     watched.look(2)

@@ -150,7 +150,7 @@ def test_of_many_a_part_is_ended_at_a_time(watched: Watched) -> None:
     assert len(watched.look(1)) == 18
 
 
-def test_clients_are_told_the_limit_the_use_and_what_to_do(watched: Watched) -> None:
+def test_errors_have_the_limit_the_use_and_what_to_do(watched: Watched) -> None:
     watched.calls.come("a", "1", "2")
     watched.calls.come("b", "3")
     watched.look(0)

@@ -41,7 +41,7 @@ def test_every_rpc_has_its_row_but_converse_which_has_them_all(sessions: Session
             assert rows[name] is row
 
 
-def test_clients_are_told_what_there_is(sessions: SessionRegistry) -> None:
+def test_clients_learn_what_there_is(sessions: SessionRegistry) -> None:
     response = opened(extension_methods(sessions, 1234))
     assert list(response.capabilities) == list(CAPABILITIES)
     assert (response.max_message_bytes, response.shared_memory_socket) == (1234, "")
@@ -57,7 +57,7 @@ def test_there_is_shared_memory_where_there_is_a_socket_for_it(sessions: Session
     assert not {*opened(extension_methods(sessions, 1000)).capabilities} & {*SHARED_MEMORY}
 
 
-def test_a_client_is_told_of_what_it_knows(sessions: SessionRegistry) -> None:
+def test_a_client_is_notified_of_what_it_knows(sessions: SessionRegistry) -> None:
     rows = extension_methods(sessions, 1000)
     asked = [xla_extension_pb2.CAPABILITY_RUN, 999, xla_extension_pb2.CAPABILITY_CONVERSE]
     # In the server's order; 999 is of the future.

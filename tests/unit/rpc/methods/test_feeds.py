@@ -78,7 +78,7 @@ def _wrong_item(number: int) -> extension_pb2.InfeedRequest:
     return extension_pb2.InfeedRequest(items=extension_pb2.FeedItems(items=[item]))
 
 
-def test_refusals_on_their_way_are_told_before_the_last_progress(
+def test_refusals_on_their_way_are_reported_before_the_last_progress(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     has_ended, end = threading.Event(), InfeedStream.end

@@ -104,7 +104,7 @@ def test_questions_of_health_that_do_not_come_are_known(served: Served, name: st
     assert not served.expected.events
 
 
-def test_health_is_told_as_it_changes(served: Served) -> None:
+def test_health_is_reported_as_it_changes(served: Served) -> None:
     stub = health_pb2_grpc.HealthStub(served.channel)
     watched = stub.Watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
     assert next(watched).status == Status.SERVICE_UNKNOWN
@@ -209,7 +209,7 @@ def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> N
     until(lambda: not served.silences)
 
 
-def test_bytes_that_are_no_question_of_health_are_told(served: Served) -> None:
+def test_bytes_that_are_no_question_of_health_are_reported(served: Served) -> None:
     with pytest.raises(grpc.RpcError, match=r"grpc\.health\.v1\.HealthCheckRequest") as caught:
         served.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=10)
     error: Any = caught.value

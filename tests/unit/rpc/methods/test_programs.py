@@ -22,17 +22,17 @@ PROTO = export_module(parse_module(TEXT))
 METHODS = {**programs.METHODS, **xla_service.METHODS}
 
 
-class Impatient(Cancellation):
+class CancelledAfter(Cancellation):
     """Is cancelled at the check after so many."""
 
-    def __init__(self, patience: int = 1 << 30) -> None:
+    def __init__(self, max_checks: int = 1 << 30) -> None:
         super().__init__()
-        self.patience = patience
+        self.max_checks = max_checks
         self.checks = 0
 
     def check(self) -> None:
         self.checks += 1
-        if self.checks > self.patience:
+        if self.checks > self.max_checks:
             self.cancel(CancelledError("enough"))
         super().check()
 
@@ -77,11 +77,11 @@ def test_reading_ends_at_the_next_instruction(
     service: Session, name: str, walks: tuple[str, ...]
 ) -> None:
     count = len(walks) * LENGTH
-    for patience in range(LENGTH // 2, count, LENGTH):
-        impatient = Impatient(patience)
+    for max_checks in range(LENGTH // 2, count, LENGTH):
+        caller = CancelledAfter(max_checks)
         with pytest.raises(CancelledError, match="enough"):
-            call(service, name, impatient)
-        assert impatient.checks == patience + 1
-    patient = Impatient()
+            call(service, name, caller)
+        assert caller.checks == max_checks + 1
+    patient = CancelledAfter()
     call(service, name, patient)
     assert patient.checks >= count

@@ -62,7 +62,7 @@ class Call:
         return True
 
 
-def test_a_batch_that_is_stopped_ends_as_it_was_told_to(service: Session) -> None:
+def test_a_stopped_batch_ends_as_requested(service: Session) -> None:
     loop = run_request(step(compiled(service, endless()), value(ONES)))
     call = Call(service, loop, loop)
     until(lambda: service.running.used == 2)

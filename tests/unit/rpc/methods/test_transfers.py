@@ -78,7 +78,7 @@ def test_waiting_for_a_value_ends_with_the_call():
     assert call.sent == []
 
 
-def test_the_error_of_the_execution_is_told():
+def test_the_error_of_the_execution_is_reported():
     call = Call()
     call.service.data.fail(call.handle, call.pending, CancelledError("the execution was cancelled"))
     call.join()

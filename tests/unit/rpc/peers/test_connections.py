@@ -79,7 +79,7 @@ def test_each_connection_has_a_name_of_its_own_until_it_closes(
     assert len(names) == 3
 
 
-def test_many_that_come_at_once_are_all_told_apart(listen: Callable[[str], Listening]) -> None:
+def test_many_that_come_at_once_are_all_distinguished(listen: Callable[[str], Listening]) -> None:
     listening = listen("127.0.0.1:0")
     target = f"127.0.0.1:{listening.port}"
     with contextlib.ExitStack() as stack:
@@ -92,7 +92,7 @@ def test_many_that_come_at_once_are_all_told_apart(listen: Callable[[str], Liste
         assert [ask(channel)[0].encode() for channel in channels] == names
 
 
-def test_clients_of_a_unix_socket_are_not_told_apart(
+def test_clients_of_a_unix_socket_are_not_distinguished(
     listen: Callable[[str], Listening], tmp_path: Path
 ) -> None:
     path = f"unix:{tmp_path / 'socket'}"
@@ -105,7 +105,7 @@ def test_clients_of_a_unix_socket_are_not_told_apart(
     until(lambda: peer not in listening.connections.live())
 
 
-def test_no_connection_is_told_while_two_have_the_address(
+def test_no_connection_is_reported_while_two_have_the_address(
     listen: Callable[[str], Listening],
 ) -> None:
     listening = listen("0.0.0.0:0")
@@ -173,7 +173,7 @@ def test_lists_come_in_parts_and_only_what_is_new_is_asked_for(
     assert listed.asked[0] == (15 if is_incremental else 0)
 
 
-def test_where_grpc_lists_nothing_nothing_is_told(
+def test_where_grpc_lists_nothing_nothing_is_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(grpc_internals, "channelz", lambda: None)

@@ -180,7 +180,7 @@ def test_calls_are_answered_one_after_the_other(service):
         ("Fail", grpc.StatusCode.UNKNOWN, "Exception calling application: the cause"),
     ],
 )
-def test_how_a_behaviour_fails_is_told_as_grpc_tells_it(service, name, code, details):
+def test_the_failure_of_a_behaviour_is_reported_as_by_grpc(service, name, code, details):
     for _ in range(3):
         with pytest.raises(grpc.RpcError) as raised:
             service.call(name)

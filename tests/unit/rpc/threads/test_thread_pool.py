@@ -83,7 +83,7 @@ def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves
     threads.shutdown()
 
 
-def test_the_end_of_a_job_is_told_once_also_to_who_asks_later() -> None:
+def test_the_end_of_a_job_is_delivered_once_also_to_who_asks_later() -> None:
     threads, told = ThreadPool(1, "test"), []
     job = threads.submit(told.append, "run")
     job.add_done_callback(lambda each: told.append(each is job))
@@ -178,7 +178,7 @@ def test_there_are_as_many_at_work_as_before_when_slots_were_taken_back() -> Non
 
 
 def test_a_bounded_number_of_slots_is_lent() -> None:
-    threads, gate, done = ThreadPool(1, "test", most_lent=1), threading.Event(), list[int]()
+    threads, gate, done = ThreadPool(1, "test", max_lent=1), threading.Event(), list[int]()
     waiting: list[int] = []
 
     def wait() -> None:

@@ -48,7 +48,7 @@ def _values(told: list[Any]) -> list[int]:
     return [int(item.value) for item in items]
 
 
-def test_waiters_are_told_once_and_in_order():
+def test_waiters_are_notified_once_and_in_order():
     queue = _queue()
     takers = [_take(queue, SCALAR) for _ in range(3)]
     puts = [_put(queue, _number(n)) for n in range(6)]
@@ -58,7 +58,7 @@ def test_waiters_are_told_once_and_in_order():
     assert puts[5] == [None]
 
 
-def test_a_cancelled_waiter_is_told_why_and_the_next_goes_on():
+def test_a_cancelled_waiter_gets_the_reason_and_the_next_goes_on():
     queue = _queue(items=1)
     _put(queue, _number(0))
     cancellation = Cancellation()
@@ -230,7 +230,7 @@ def test_room_is_what_fits_and_one_more_for_who_lacks_items():
     assert queue.room() == (2, 1)
 
 
-def test_everybody_who_waits_is_told_of_with_the_reason():
+def test_everybody_who_waits_is_reported_with_the_reason():
     queue = _queue(items=1)
     _take(queue, VECTOR, SCALAR)
     _take(queue, SCALAR)
@@ -254,7 +254,7 @@ def test_everybody_who_waits_is_told_of_with_the_reason():
     assert [str(shape) for shape in queue.front()] == ["s32[]"]
 
 
-def test_some_of_many_who_wait_are_told_of():
+def test_some_of_many_who_wait_are_reported():
     queue = _queue(items=1)
     for _ in range(MAX_DESCRIBED_WAITERS + 5):
         _take(queue, VECTOR)

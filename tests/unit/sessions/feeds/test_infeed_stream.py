@@ -230,7 +230,7 @@ def test_what_no_queue_takes_is_refused():
         _attach(feeds, Literal.from_numpy(nested).shape)
 
 
-def test_refusals_are_told_again_on_the_next_stream():
+def test_refusals_are_reported_again_on_the_next_stream():
     feeds = _feeds()
     stream = _attach(feeds, VECTOR)
     _refused(stream, _numbers(1, 1))
@@ -272,7 +272,7 @@ def test_a_reset_gives_the_room_back_and_numbers_go_on():
     assert _taken(feeds) == 5
 
 
-def test_a_stream_that_may_not_send_is_told_of():
+def test_a_stream_that_may_not_send_is_reported():
     feeds = _feeds(items=2)
     stream = _attach(feeds, SCALAR)
     assert not feeds.infeed.waiting()

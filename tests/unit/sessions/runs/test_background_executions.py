@@ -279,7 +279,7 @@ def test_the_end_of_the_session_stops_all(service: Session) -> None:
         launch(service, loop, value(ONES))
 
 
-def test_a_fault_is_told_with_its_incident(
+def test_a_fault_is_reported_with_its_incident(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double = compiled(service, DOUBLE)

@@ -144,7 +144,7 @@ def test_what_can_never_fit_is_refused_at_once(
     waiter.release()
 
 
-def test_who_waits_in_vain_is_told_when_that_becomes_so(case: Case) -> None:
+def test_who_waits_in_vain_is_notified_when_that_becomes_so(case: Case) -> None:
     running, waiter = case.run(60), case.wait(60)
     running.shrink(50)
     with case.mine.reserve(45, "a value"):

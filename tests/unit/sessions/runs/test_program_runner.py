@@ -325,7 +325,7 @@ def test_an_error_names_the_request_and_leaves_nothing(service: Session) -> None
     bad(request("big", one, device=1), ResourceExhaustedError, "values of a session may take 1000")
 
 
-def test_the_error_of_the_first_to_fail_is_told_and_the_others_stop(service: Session) -> None:
+def test_the_error_of_the_first_to_fail_is_reported_and_the_others_stop(service: Session) -> None:
     one = kept(service, ONES)
     # One waits for what is never fed, until the other has failed.
     builder = Builder("waits")

@@ -45,7 +45,7 @@ def test_the_first_gap_that_is_large_enough_is_taken():
     assert region.take(1) == (PAGE, PAGE)
 
 
-def test_what_does_not_fit_is_told_with_limit_and_use():
+def test_what_does_not_fit_is_reported_with_limit_and_use():
     region = FreeList(4 * PAGE)
     middle = [region.take(PAGE)[0] for _ in range(4)][1::2]
     for offset in middle:

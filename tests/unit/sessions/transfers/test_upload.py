@@ -119,7 +119,7 @@ def test_bytes_with_another_checksum_are_lost() -> None:
     assert "again" in caught.value.hint
 
 
-def test_another_stream_takes_over_and_the_one_before_is_told() -> None:
+def test_another_stream_takes_over_and_the_one_before_is_notified() -> None:
     case = Case()
     case.write(0, 10)
     before, told, second = case.owner, case.told, object()
@@ -137,7 +137,7 @@ def test_another_stream_takes_over_and_the_one_before_is_told() -> None:
     case.write(10)
 
 
-def test_who_takes_over_at_another_offset_has_it_and_is_told_to_ask() -> None:
+def test_who_takes_over_at_another_offset_has_it_and_is_asked_to_query() -> None:
     case = Case()
     case.write(0, 10)
     second = object()

@@ -1,10 +1,10 @@
-"""Runs of programs on a device: their memory, and the walk over their rows.
+"""Runs of programs on a device: their memory, and the walk over their thunks.
 
 Launches are asynchronous. A run synchronises its stream when it reads a predicate, before a step of
-the server, and at its end. It polls its cancellation flag before each row and after a wait. A loop
-in a graph polls it in each iteration, and a long kernel while it runs. Enqueued work cannot be
-cancelled. So the times of new rows are measured, with a wait after each, and a run waits once it
-has enqueued too much. Errors of new rows name their row.
+the server, and at its end. It polls its cancellation flag before each thunk and after a wait. A
+loop in a graph polls it in each iteration, and a long kernel while it runs. Enqueued work cannot be
+cancelled. So the times of new thunks are measured, with a wait after each, and a run waits once it
+has enqueued too much. Errors of thunks name them.
 
 A run may be launched: its results are given away before its last wait. Runs that have them as
 parameters are enqueued at once, and their streams wait for its stream. Work that polls its own
@@ -25,8 +25,8 @@ from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.graphs import Graphs
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
-from xla_server.backends.cuda.worker.row_work import RowWork
 from xla_server.backends.cuda.worker.segments import Segment, slots_of
+from xla_server.backends.cuda.worker.thunk_work import ThunkWork
 
 MAX_PENDING_NANOSECONDS = 20_000_000
 """Bound of work that is enqueued before a wait, in nanoseconds: a cancelled run ends within it.
@@ -130,7 +130,7 @@ class ProgramRun:
     ) -> None:
         self._lane, self._loaded = lane, loaded
         self._driver, self._stream = lane.driver, lane.stream
-        self._number, self._row = next(_runs), 0
+        self._number, self._position = next(_runs), 0
         self._begin = time.perf_counter_ns()
         self._pending = 0
         self._may_be_long = False
@@ -157,7 +157,7 @@ class ProgramRun:
             *(arena + offset for offset in program.arena_offsets),
             flag,
         )
-        self._work = RowWork(lane.driver, loaded, self._addresses, lane.word)
+        self._work = ThunkWork(lane.driver, loaded, self._addresses, lane.word)
         self._graphs = lane.graphs(loaded)
 
     def go_on(self) -> protocol.Outcome:
@@ -209,31 +209,31 @@ class ProgramRun:
                 self._add(work.nanoseconds)
 
     def _walked(self) -> protocol.HostStep | None:
-        """Walk the rows to the next step of the server; None at the end."""
-        rows = self._loaded.program.rows
-        while self._row < len(rows):
+        """Walk the thunks to the next step of the server; None at the end."""
+        thunks = self._loaded.program.thunks
+        while self._position < len(thunks):
             self._lane.check()
-            first = self._row
+            first = self._position
             segments = self._loaded.segments.get(first, ())
             launched = next(filter(self._is_launched, segments), None)
             if launched is not None:
-                self._row = launched.end
+                self._position = launched.end
                 continue
-            row = rows[first]
-            self._row = first + 1
-            match row:
+            thunk = thunks[first]
+            self._position = first + 1
+            match thunk:
                 case protocol.HostStep():
-                    return row
+                    return thunk
                 case protocol.Jump():
-                    self._row = row.row
+                    self._position = thunk.target
                 case protocol.Branch():
-                    if not self._read(row.predicate, 1)[0]:
-                        self._row = row.otherwise
+                    if not self._read(thunk.predicate, 1)[0]:
+                        self._position = thunk.otherwise
                 case protocol.Switch():
-                    index = int.from_bytes(self._read(row.index, 4), "little", signed=True)
-                    self._row = row.rows[index if 0 <= index < len(row.rows) else -1]
+                    index = int.from_bytes(self._read(thunk.index, 4), "little", signed=True)
+                    self._position = thunk.targets[index if 0 <= index < len(thunk.targets) else -1]
                 case _:
-                    self._give(first, row)
+                    self._give(first, thunk)
         return None
 
     def _is_launched(self, segment: Segment) -> bool:
@@ -257,20 +257,20 @@ class ProgramRun:
         """Return whether work that uses these slots polls the run's flag, which is the last."""
         return len(self._addresses) - 1 in slots
 
-    def _give(self, number: int, row: protocol.DeviceRow) -> None:
-        """Enqueue a row; measure it, with a wait, if its time is unknown."""
-        name = self._loaded.name(row)
+    def _give(self, number: int, thunk: protocol.DeviceThunk) -> None:
+        """Enqueue a thunk; measure it, with a wait, if its time is unknown."""
+        name = self._loaded.name(thunk)
         if name:
             self._lane.recent.append(name)
         cost = self._loaded.nanoseconds(number, number + 1)
         if cost is not None:
-            self._do(row)
-            self._may_be_long |= self._polls(slots_of(row))
+            self._do(thunk)
+            self._may_be_long |= self._polls(slots_of(thunk))
             self._add(cost)
             return
         self._wait()
         begin = time.perf_counter_ns()
-        self._do(row)
+        self._do(thunk)
         self._wait()
         # The time of a kernel that was stopped is not its usual time.
         self._lane.check()
@@ -290,9 +290,9 @@ class ProgramRun:
         self._pending, self._may_be_long = 0, False
         return found
 
-    def _do(self, row: protocol.DeviceRow) -> None:
-        """Enqueue the work of a row."""
-        work = self._work.of(row)
+    def _do(self, thunk: protocol.DeviceThunk) -> None:
+        """Enqueue the work of a thunk."""
+        work = self._work.of(thunk)
         if work is not None:
             self._driver.enqueue(work, self._stream)
 

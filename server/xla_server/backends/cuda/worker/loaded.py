@@ -1,4 +1,4 @@
-"""Programs as a worker loads them: kernels, segments for graphs, and times of rows."""
+"""Programs as a worker loads them: kernels, segments for graphs, and times of thunks."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +10,10 @@ from xla_server.backends.cuda.worker.exchange.messages import PlansRefusedError
 from xla_server.backends.cuda.worker.libraries import LibraryError
 from xla_server.backends.cuda.worker.segments import Segment, segments, slots_of
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 
 MEASUREMENTS = 2
-"""Number of executions of a row that are timed; in the first, libraries may load code."""
+"""Number of executions of a thunk that are timed; in the first, libraries may load code."""
 
 _SHOWN = 200
 """Length limit of the list of a segment's launches in errors, in characters."""
@@ -35,55 +35,55 @@ class WorkerProgram:
         }
         self.kernels = [next(modules[kernel.module]) for kernel in program.kernels]
         plans = dict.fromkeys(
-            row.plan for row in program.rows if isinstance(row, protocol.LibraryCall)
+            thunk.plan for thunk in program.thunks if isinstance(thunk, protocol.LibraryCall)
         )
         self.plans = _prepared(driver, plans)
         with_jumps = GPUS[driver.description.capability].has_conditional_graphs
-        self.segments = segments(program.rows, with_jumps=with_jumps)
-        """Rows that can be one graph, by the first row."""
+        self.segments = segments(program.thunks, with_jumps=with_jumps)
+        """Thunks that can be one graph, by the first thunk."""
         self.launches = {
             each: self._launches(each) for found in self.segments.values() for each in found
         }
         """The names of the kernels and calls that segments launch."""
         self.slots = {
-            each: tuple(dict.fromkeys(itertools.chain(*map(slots_of, self._rows(each)))))
+            each: tuple(dict.fromkeys(itertools.chain(*map(slots_of, self._thunks(each)))))
             for each in self.launches
         }
-        """The slots that the rows of segments use."""
+        """The slots that the thunks of segments use."""
         self._sums: dict[tuple[int, int], int] = {}
         # A jump takes no time on the device.
         self._measured = [
             MEASUREMENTS
-            if isinstance(row, protocol.Jump | protocol.Branch | protocol.Switch)
+            if isinstance(thunk, protocol.Jump | protocol.Branch | protocol.Switch)
             else 0
-            for row in program.rows
+            for thunk in program.thunks
         ]
-        self._nanoseconds = [0] * len(program.rows)
+        self._nanoseconds = [0] * len(program.thunks)
 
     def nanoseconds(self, first: int, end: int) -> int | None:
-        """Return the time of rows, launch and wait included; None before they are measured."""
+        """Return the time of thunks, launch and wait included; None before they are measured."""
         found = self._sums.get((first, end))
         if found is None and min(self._measured[first:end]) >= MEASUREMENTS:
             found = self._sums[first, end] = sum(self._nanoseconds[first:end])
         return found
 
-    def measure(self, row: int, nanoseconds: int) -> None:
-        """Record the measured time of a row; the last measurement counts."""
-        self._nanoseconds[row] = nanoseconds
-        self._measured[row] += 1
+    def measure(self, thunk: int, nanoseconds: int) -> None:
+        """Record the measured time of a thunk; the last measurement counts."""
+        self._nanoseconds[thunk] = nanoseconds
+        self._measured[thunk] += 1
 
     def _launches(self, segment: Segment) -> str:
-        names = map(self.name, self._rows(segment))
+        names = map(self.name, self._thunks(segment))
         return ", ".join(dict.fromkeys(filter(None, names)))[:_SHOWN]
 
-    def _rows(self, segment: Segment) -> Sequence[protocol.DeviceRow]:
-        return self.program.rows[segment.first : segment.end]
+    def _thunks(self, segment: Segment) -> Sequence[protocol.DeviceThunk]:
+        return self.program.thunks[segment.first : segment.end]
 
-    def name(self, row: protocol.DeviceRow) -> str:
-        """Return the name of the kernel or call that a row launches; empty for other rows."""
-        if isinstance(row, protocol.Launch):
-            return self.program.kernels[row.kernel].symbol
-        return type(row.plan).__name__ if isinstance(row, protocol.LibraryCall) else ""
+    def name(self, thunk: protocol.DeviceThunk) -> str:
+        """Return the name of the kernel or call that a thunk launches; empty for other thunks."""
+        if isinstance(thunk, protocol.Launch):
+            return self.program.kernels[thunk.kernel].symbol
+        return type(thunk.plan).__name__ if isinstance(thunk, protocol.LibraryCall) else ""
 
 
 def _prepared(driver: Driver, plans: Iterable[LibraryPlan]) -> Mapping[LibraryPlan, Any]:

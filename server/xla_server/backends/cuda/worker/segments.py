@@ -1,9 +1,9 @@
-"""Segments: rows of a program that a graph can have, with the loops and branches among them.
+"""Segments: thunks of a program that a graph can have, with the loops and branches among them.
 
-Loops and branches are found in the rows as lowering writes them. A loop is a condition, a Branch
+Loops and branches are found in the thunks as lowering writes them. A loop is a condition, a Branch
 out of it, a body and a Jump to its begin. Cases follow a Branch or Switch, and each ends with a
-Jump to the row after the last one. Rows of another form, and steps of the server, are executed one
-by one.
+Jump to the thunk after the last one. Thunks of another form, and steps of the server, are executed
+one by one.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from xla_server.backends.cuda.worker.exchange import protocol
 class Loop:
     """A condition, and a body that is executed while the condition leaves its byte not zero.
 
-    The condition is rows alone: a graph has it twice, before the loop and at the end of its body.
+    The condition is thunks alone: a graph has it twice, before the loop and at the end of its body.
     """
 
     condition: tuple[int, ...]
@@ -39,7 +39,7 @@ class Case:
 
 
 Item: TypeAlias = int | Loop | Case
-"""A row by its number, or rows from `first` to `end` with jumps in them."""
+"""A thunk by its number, or thunks from `first` to `end` with jumps in them."""
 
 MAX_DEPTH = 16
 """Deepest nesting of loops and branches in a graph."""
@@ -49,7 +49,7 @@ Items: TypeAlias = tuple[Item, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Rows up to `end`, which may be one graph; `has_jumps` if loops or branches are among them."""
+    """Thunks up to `end` that may be one graph; `has_jumps` if loops or branches are among them."""
 
     first: int
     end: int
@@ -58,16 +58,17 @@ class Segment:
 
 
 def segments(
-    rows: Sequence[protocol.DeviceRow], *, with_jumps: bool = True
+    thunks: Sequence[protocol.DeviceThunk], *, with_jumps: bool = True
 ) -> Mapping[int, tuple[Segment, ...]]:
-    """Return the segments that begin at a row, the longest first.
+    """Return the segments that begin at a thunk, the longest first.
 
-    Those without jumps have two or more rows, and no jump leads into them. With `with_jumps` there
-    are those with loops or branches, too, and each loop alone: a run may be inside an outer loop.
+    Those without jumps have two or more thunks, and no jump leads into them. With `with_jumps`
+    there are those with loops or branches, too, and each loop alone: a run may be inside an outer
+    loop.
     """
     found: dict[int, list[Segment]] = {}
-    structures = _Parser(rows).structures() if with_jumps else {}
-    for each in (*_with_jumps(rows, structures), *_plain(rows)):
+    structures = _Parser(thunks).structures() if with_jumps else {}
+    for each in (*_with_jumps(thunks, structures), *_plain(thunks)):
         at = found.setdefault(each.first, [])
         if all(other.end != each.end for other in at):
             at.append(each)
@@ -77,11 +78,11 @@ def segments(
     }
 
 
-def _plain(rows: Sequence[protocol.DeviceRow]) -> Iterator[Segment]:
-    targets = {target for row in rows for target in _targets(row)}
+def _plain(thunks: Sequence[protocol.DeviceThunk]) -> Iterator[Segment]:
+    targets = {target for thunk in thunks for target in _targets(thunk)}
     first = 0
-    for number in range(len(rows) + 1):
-        ends = number == len(rows) or not _has_graphs(rows[number])
+    for number in range(len(thunks) + 1):
+        ends = number == len(thunks) or not _has_graphs(thunks[number])
         if ends or number in targets:
             if number - first > 1:
                 yield Segment(first, number, tuple(range(first, number)), has_jumps=False)
@@ -89,21 +90,21 @@ def _plain(rows: Sequence[protocol.DeviceRow]) -> Iterator[Segment]:
 
 
 def _with_jumps(
-    rows: Sequence[protocol.DeviceRow], structures: Mapping[int, Loop | Case]
+    thunks: Sequence[protocol.DeviceThunk], structures: Mapping[int, Loop | Case]
 ) -> Iterator[Segment]:
     """Yield the longest segments with loops or branches, and each loop as a segment."""
-    inside = {row for each in structures.values() for row in range(each.first, each.end)}
+    inside = {thunk for each in structures.values() for thunk in range(each.first, each.end)}
     targets = {
         target
-        for number, row in enumerate(rows)
+        for number, thunk in enumerate(thunks)
         if number not in inside
-        for target in _targets(row)
+        for target in _targets(thunk)
     }
     items: list[Item] = []
     first = at = 0
-    while at <= len(rows):
+    while at <= len(thunks):
         structure = structures.get(at)
-        ends = at == len(rows) or not (structure or _has_graphs(rows[at]))
+        ends = at == len(thunks) or not (structure or _has_graphs(thunks[at]))
         if ends or at in targets:
             if not all(isinstance(item, int) for item in items):
                 yield Segment(first, at, tuple(items), has_jumps=True)
@@ -129,9 +130,9 @@ def _loops(item: Item) -> Iterator[Segment]:
             yield from _loops(each)
 
 
-def slots_of(row: protocol.DeviceRow | Loop | Case) -> tuple[int, ...]:
-    """Return the slots whose values a row, or the jumps of a loop or branch, read or write."""
-    match row:
+def slots_of(thunk: protocol.DeviceThunk | Loop | Case) -> tuple[int, ...]:
+    """Return the slots whose values a thunk, or the jumps of a loop or branch, read or write."""
+    match thunk:
         case protocol.Launch(_, slots) | protocol.LibraryCall(_, slots):
             return slots
         case protocol.Copy(target, source):
@@ -144,34 +145,34 @@ def slots_of(row: protocol.DeviceRow | Loop | Case) -> tuple[int, ...]:
 
 
 class _OtherFormError(Exception):
-    """Rows are not of a form that a graph can represent."""
+    """Thunks are not of a form that a graph can represent."""
 
 
 class _Parser:
-    """Finds loops and branches in rows."""
+    """Finds loops and branches in thunks."""
 
-    def __init__(self, rows: Sequence[protocol.DeviceRow]) -> None:
-        self._rows = rows
+    def __init__(self, thunks: Sequence[protocol.DeviceThunk]) -> None:
+        self._thunks = thunks
         self._jumps: dict[int, list[int]] = {}
-        for number, row in enumerate(rows):
-            if isinstance(row, protocol.Jump):
-                self._jumps.setdefault(row.row, []).append(number)
+        for number, thunk in enumerate(thunks):
+            if isinstance(thunk, protocol.Jump):
+                self._jumps.setdefault(thunk.target, []).append(number)
 
     def structures(self) -> Mapping[int, Loop | Case]:
-        """Return the outermost loops and branches that a graph can have, by their first rows."""
+        """Return the outermost loops and branches that a graph can have, by their first thunks."""
         found: dict[int, Loop | Case] = {}
         at = 0
-        while at < len(self._rows):
-            structure = self._structure(at, len(self._rows), 0)
+        while at < len(self._thunks):
+            structure = self._structure(at, len(self._thunks), 0)
             if structure is not None:
                 found[at] = structure
             at = structure.end if structure else at + 1
         return found
 
     def _structure(self, at: int, end: int, depth: int) -> Loop | Case | None:
-        """Return the loop or branch that begins at a row and ends before `end`; the outermost."""
+        """Return the loop or branch that begins at a thunk and ends before `end`; the outermost."""
         jumps = [jump for jump in self._jumps.get(at, ()) if at <= jump < end]
-        is_choice = isinstance(self._rows[at], protocol.Branch | protocol.Switch)
+        is_choice = isinstance(self._thunks[at], protocol.Branch | protocol.Switch)
         try:
             if depth < MAX_DEPTH and jumps:
                 return self._loop(at, jumps[-1], depth + 1)
@@ -186,7 +187,7 @@ class _Parser:
         at = first
         while at < end:
             structure = self._structure(at, end, depth)
-            if structure is None and not _has_graphs(self._rows[at]):
+            if structure is None and not _has_graphs(self._thunks[at]):
                 raise _OtherFormError
             found.append(at if structure is None else structure)
             at = at + 1 if structure is None else structure.end
@@ -194,19 +195,19 @@ class _Parser:
 
     def _loop(self, first: int, jump: int, depth: int) -> Loop:
         for number in range(first, jump):
-            row = self._rows[number]
-            if isinstance(row, protocol.Branch) and row.otherwise == jump + 1:
+            thunk = self._thunks[number]
+            if isinstance(thunk, protocol.Branch) and thunk.otherwise == jump + 1:
                 condition = tuple(range(first, number))
-                if not all(_has_graphs(self._rows[each]) for each in condition):
+                if not all(_has_graphs(self._thunks[each]) for each in condition):
                     raise _OtherFormError
                 body = self._items(number + 1, jump, depth)
-                return Loop(condition, row.predicate, body, first, jump + 1)
+                return Loop(condition, thunk.predicate, body, first, jump + 1)
         raise _OtherFormError
 
     def _cases(self, at: int, end: int, depth: int) -> Case:
-        row = self._rows[at]
-        assert isinstance(row, protocol.Branch | protocol.Switch)
-        begins = (at + 1, row.otherwise) if isinstance(row, protocol.Branch) else row.rows
+        thunk = self._thunks[at]
+        assert isinstance(thunk, protocol.Branch | protocol.Switch)
+        begins = (at + 1, thunk.otherwise) if isinstance(thunk, protocol.Branch) else thunk.targets
         last = self._jump_before(begins[1] if len(begins) > 1 else end)
         if last is None or not begins[-1] < last <= end:
             raise _OtherFormError
@@ -218,27 +219,27 @@ class _Parser:
             self._items(begin, behind - 1, depth)
             for begin, behind in zip(begins, ends, strict=True)
         )
-        if isinstance(row, protocol.Branch):
-            return Case(row.predicate, 1, cases[::-1], at, last)
-        return Case(row.index, 4, cases, at, last)
+        if isinstance(thunk, protocol.Branch):
+            return Case(thunk.predicate, 1, cases[::-1], at, last)
+        return Case(thunk.index, 4, cases, at, last)
 
     def _jump_before(self, number: int) -> int | None:
-        row = self._rows[number - 1]
-        return row.row if isinstance(row, protocol.Jump) else None
+        thunk = self._thunks[number - 1]
+        return thunk.target if isinstance(thunk, protocol.Jump) else None
 
 
-def _has_graphs(row: protocol.DeviceRow) -> bool:
-    return isinstance(row, protocol.Launch | protocol.Copy) or (
-        isinstance(row, protocol.LibraryCall) and row.plan.has_graphs
+def _has_graphs(thunk: protocol.DeviceThunk) -> bool:
+    return isinstance(thunk, protocol.Launch | protocol.Copy) or (
+        isinstance(thunk, protocol.LibraryCall) and thunk.plan.has_graphs
     )
 
 
-def _targets(row: protocol.DeviceRow) -> tuple[int, ...]:
-    match row:
+def _targets(thunk: protocol.DeviceThunk) -> tuple[int, ...]:
+    match thunk:
         case protocol.Jump(target):
             return (target,)
         case protocol.Branch(_, otherwise):
             return (otherwise,)
-        case protocol.Switch(_, rows):
-            return rows
+        case protocol.Switch(_, thunks):
+            return thunks
     return ()

@@ -22,7 +22,7 @@ _RESOURCES = re.compile(
 
 _UNKNOWN = "is not defined for option 'gpu-name'"
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 """Timeout of ptxas in seconds: the 45 kernels of ResNet-18 take less than one."""
 
 _SHOWN = 2000
@@ -57,7 +57,7 @@ class Assembler:
         command = [self.program, "-v", f"-arch={self.architecture}", "/dev/stdin"]
         command += ["-o", "/dev/stdout"]
         try:
-            ended = subprocess.run(command, input=ptx, capture_output=True, timeout=_PATIENCE)
+            ended = subprocess.run(command, input=ptx, capture_output=True, timeout=_TIMEOUT)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise AssemblyError(f"{name} must make machine code of PTX, got {error}") from error
         said = ended.stderr.decode(errors="replace")

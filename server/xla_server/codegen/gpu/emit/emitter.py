@@ -41,7 +41,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Shuffle, Statement
 from xla_server.codegen.kernel_ir.walk import meets
-from xla_server.target.gpu import ACCESS_BYTES, FLAG_BYTES, MAX_RUN, WARP
+from xla_server.target.gpu.properties import ACCESS_BYTES, FLAG_BYTES, MAX_RUN, WARP
 from xla_server.target.machine import Machine
 
 TRIPLE = "nvptx64-nvidia-cuda"

@@ -19,7 +19,7 @@ from xla_server.codegen.gpu.emit.assembler import Assembler
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.target.machine import Machine
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 """Timeout of a compilation in seconds: a module takes milliseconds."""
 
 _SHOWN = 2000
@@ -86,7 +86,7 @@ class PtxCompiler:
         try:
             child.stdin.write(json.dumps(request).encode() + b"\n" + text)
             child.stdin.flush()
-            head, rest = self._answered(child, time.monotonic() + _PATIENCE)
+            head, rest = self._answered(child, time.monotonic() + _TIMEOUT)
         except (OSError, EOFError, TimeoutError) as error:
             said = self._end()
             raise PtxError(
@@ -106,7 +106,7 @@ class PtxCompiler:
             selector.register(child.stdout, selectors.EVENT_READ)
             while size is None or len(data) < size:
                 if not selector.select(max(0.0, end - time.monotonic())):
-                    raise TimeoutError(f"no PTX after {_PATIENCE:.0f} seconds")
+                    raise TimeoutError(f"no PTX after {_TIMEOUT:.0f} seconds")
                 part = child.stdout.read1(1 << 16)  # type: ignore[attr-defined]
                 if not part:
                     raise EOFError("the process ended")

@@ -10,21 +10,28 @@ Semantics: XLA's GPU backend, its horizontal loop fusion.
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value, reads, writes
+from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Thunk, Value, reads, writes
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.joined import joined_grid
 from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import fitting_bits
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.target.gpu import JOINED_ARGUMENTS, JOINED_BYTES, JOINED_ROWS, JOINED_THREADS
+from xla_server.target.gpu.properties import (
+    JOINED_ARGUMENTS,
+    JOINED_BYTES,
+    JOINED_ROWS,
+    JOINED_THREADS,
+)
 
 
 def with_joined_launches(code: Code) -> Code:
     """Return a program in which small independent kernels share launches."""
     joiner = _Joiner(code)
-    for row in code.rows:
-        joiner.add(row)
-    return dataclasses.replace(code, rows=joiner.rows, origins=joiner.origins, joined=joiner.joined)
+    for thunk in code.thunks:
+        joiner.add(thunk)
+    return dataclasses.replace(
+        code, thunks=joiner.thunks, origins=joiner.origins, joined=joiner.joined
+    )
 
 
 @dataclasses.dataclass(slots=True)
@@ -35,8 +42,8 @@ class _Access:
     written: set[Value]
 
     @classmethod
-    def of(cls, row: Row) -> "_Access":
-        return cls(set(reads(row)), set(writes(row)))
+    def of(cls, thunk: Thunk) -> "_Access":
+        return cls(set(reads(thunk)), set(writes(thunk)))
 
     def add(self, other: "_Access") -> None:
         self.read |= other.read
@@ -55,40 +62,40 @@ class _Joiner:
     """Reorders thunks, with the same results, to join launches."""
 
     def __init__(self, code: Code) -> None:
-        self.rows: list[Row] = []
+        self.thunks: list[Thunk] = []
         self.origins = dict(code.origins)
-        self.joined: dict[Row, tuple[KernelThunk, ...]] = {}
+        self.joined: dict[Thunk, tuple[KernelThunk, ...]] = {}
         self._begin = 0
         """Number of the first thunk that a kernel may be moved past."""
 
-    def add(self, row: Row) -> None:
+    def add(self, thunk: Thunk) -> None:
         """Add a thunk, or join it to an earlier launch."""
-        if not _is_passed(row):
-            self.rows.append(row)
-            self._begin = len(self.rows)
+        if not _is_passed(thunk):
+            self.thunks.append(thunk)
+            self._begin = len(self.thunks)
             return
-        if isinstance(row, KernelThunk) and self._is_small(row):
-            for number, place in self._partners(row):
-                other = self.rows[number]
+        if isinstance(thunk, KernelThunk) and self._is_small(thunk):
+            for number, place in self._partners(thunk):
+                other = self.thunks[number]
                 assert isinstance(other, KernelThunk)
-                both = self._both(other, row)
+                both = self._both(other, thunk)
                 if both is not None:
-                    self.rows.insert(place, both)
-                    del self.rows[number]
+                    self.thunks.insert(place, both)
+                    del self.thunks[number]
                     return
-        self.rows.append(row)
+        self.thunks.append(thunk)
 
-    def _partners(self, row: KernelThunk) -> Iterator[tuple[int, int]]:
+    def _partners(self, thunk: KernelThunk) -> Iterator[tuple[int, int]]:
         """Yield the numbers of small kernels before a thunk, and the position of a common launch.
 
         It is after the other kernel, or after the last thunk that this one depends on.
         """
-        own, passed = _Access.of(row), _Access(set(), set())
+        own, passed = _Access.of(thunk), _Access(set(), set())
         needed: int | None = None
         for number in reversed(
-            range(max(self._begin, len(self.rows) - JOINED_ROWS), len(self.rows))
+            range(max(self._begin, len(self.thunks) - JOINED_ROWS), len(self.thunks))
         ):
-            other = self.rows[number]
+            other = self.thunks[number]
             access = _Access.of(other)
             if needed is None and not own.is_apart(access):
                 needed = number
@@ -100,9 +107,9 @@ class _Joiner:
             if needed is not None:
                 passed.add(access)
 
-    def _is_small(self, row: KernelThunk) -> bool:
+    def _is_small(self, thunk: KernelThunk) -> bool:
         """Return whether the kernels of a launch may share it with another."""
-        return all(map(_is_small, self.joined.get(row, (row,))))
+        return all(map(_is_small, self.joined.get(thunk, (thunk,))))
 
     def _both(self, first: KernelThunk, second: KernelThunk) -> KernelThunk | None:
         """Return the launch of two thunks; None if they cannot share one."""
@@ -116,18 +123,18 @@ class _Joiner:
         return both
 
 
-def _is_passed(row: Row) -> bool:
+def _is_passed(thunk: Thunk) -> bool:
     """Return whether kernels may be moved past a thunk: one that the device executes alone."""
-    if isinstance(row, KernelThunk):
-        return isinstance(row.kernel, GridKernel | LibraryPlan)
-    return isinstance(row, CopyThunk)
+    if isinstance(thunk, KernelThunk):
+        return isinstance(thunk.kernel, GridKernel | LibraryPlan)
+    return isinstance(thunk, CopyThunk)
 
 
-def _is_small(row: KernelThunk) -> bool:
-    grid = row.kernel
+def _is_small(thunk: KernelThunk) -> bool:
+    grid = thunk.kernel
     if not isinstance(grid, GridKernel) or grid.blocks * grid.threads > JOINED_THREADS:
         return False
-    return _bytes_of(row.arguments) <= JOINED_BYTES
+    return _bytes_of(thunk.arguments) <= JOINED_BYTES
 
 
 def _bytes_of(values: Sequence[Value]) -> int:

@@ -16,7 +16,7 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.loops.while_analysis import loop_of, trip_count
-from xla_server.target.gpu import WARP
+from xla_server.target.gpu.properties import WARP
 
 
 def lower_while(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:

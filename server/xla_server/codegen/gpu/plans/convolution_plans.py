@@ -3,7 +3,7 @@
 import dataclasses
 
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.convolution import Convolution
+from xla_server.target.gpu.convolution import Convolution
 
 _MAX_WORKSPACE_BYTES = 256 << 20
 """Upper limit of a convolution's workspace, in bytes, for any size of arrays."""

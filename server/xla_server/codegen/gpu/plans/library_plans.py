@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.element_type import ElementType
-from xla_server.target.epilogue import NO_EPILOGUE, Epilogue
+from xla_server.target.gpu.epilogue import NO_EPILOGUE, Epilogue
 
 ALIGNMENT = 16
 """Bytes that the address of every array is a multiple of."""

@@ -11,7 +11,7 @@ from xla_server.codegen.gpu.schedules.threads import ReducingThreads
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
-from xla_server.target.gpu import MAX_RUN
+from xla_server.target.gpu.properties import MAX_RUN
 
 
 def box_kernel(nests: Sequence[Nest], largest: int) -> GridKernel:
@@ -35,6 +35,6 @@ class _Boxes(ReducingThreads):
         items = 0
         for nest in self._nests:
             self._nest = nest
-            self._most = 1 if reductions_of(nest.stores) else MAX_RUN
+            self._max_run = 1 if reductions_of(nest.stores) else MAX_RUN
             items += self._build_part(items)
         return self._kernel()

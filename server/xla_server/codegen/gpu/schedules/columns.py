@@ -11,7 +11,7 @@ from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
-from xla_server.target.gpu import BLOCK_THREADS, WARP
+from xla_server.target.gpu.properties import BLOCK_THREADS, WARP
 
 _ELEMENTS = 16
 """Elements of a column per part, up to the largest number of parts."""

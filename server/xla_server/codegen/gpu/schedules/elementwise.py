@@ -18,8 +18,8 @@ from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
-from xla_server.ir.affine import Variable
-from xla_server.target.gpu import ACCESS_BYTES, BYTES_IN_FLIGHT, FULL_THREADS, MAX_RUN
+from xla_server.ir.analysis.affine import Variable
+from xla_server.target.gpu.properties import ACCESS_BYTES, BYTES_IN_FLIGHT, FULL_THREADS, MAX_RUN
 
 
 def elementwise_grid(nest: Nest, largest: int) -> GridKernel | None:
@@ -35,9 +35,9 @@ def elementwise_grid(nest: Nest, largest: int) -> GridKernel | None:
 class ThreadBuilder(LoopBuilder):
     """Builds one work item for each run of neighbouring elements, of `most` at most."""
 
-    def __init__(self, nest: Nest, most: int = MAX_RUN) -> None:
+    def __init__(self, nest: Nest, max_run: int = MAX_RUN) -> None:
         super().__init__(nest)
-        self._most = most
+        self._max_run = max_run
 
     def built(self) -> Kernel:
         """Return the kernel."""
@@ -77,7 +77,7 @@ class ThreadBuilder(LoopBuilder):
 
     def _copies(self, runs: int, run: int) -> int:
         """Return the number of runs of a thread: more if one run loads few bytes."""
-        if runs % 2 or runs // 2 < FULL_THREADS or 2 * run > self._most:
+        if runs % 2 or runs // 2 < FULL_THREADS or 2 * run > self._max_run:
             return 1
         loads = [node for node in all_nodes(self._nest.stores) if isinstance(node, Load)]
         requested = sum(run * Type(node.kernel_type.storage).byte_size for node in loads)
@@ -93,7 +93,7 @@ class ThreadBuilder(LoopBuilder):
             node.kernel_type for node in all_nodes(self._nest.stores) if isinstance(node, Load)
         ]
         widest = max(Type(kind.storage).byte_size for kind in kinds)
-        run = min(self._most, max(1, ACCESS_BYTES // widest))
+        run = min(self._max_run, max(1, ACCESS_BYTES // widest))
         return run if is_alone else math.gcd(run, length)
 
     def _open_rows(

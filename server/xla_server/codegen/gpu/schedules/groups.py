@@ -24,9 +24,16 @@ from xla_server.codegen.schedules.reductions.reduction_groups import reductions_
 from xla_server.codegen.schedules.reductions.vector_reductions import vector_reduction
 from xla_server.codegen.trace import graph
 from xla_server.codegen.trace.graph import Reduction, ReductionResult, Store, variables_of
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.ir.explicit_stack import Deep
-from xla_server.target.gpu import ACCESS_BYTES, BLOCK_THREADS, MAX_RUN, MAX_TURNS, TURN_COPIES, WARP
+from xla_server.target.gpu.properties import (
+    ACCESS_BYTES,
+    BLOCK_THREADS,
+    MAX_RUN,
+    MAX_TURNS,
+    TURN_COPIES,
+    WARP,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from xla_server.codegen.schedules.reductions.vector_reductions import (
 )
 from xla_server.codegen.trace import graph
 from xla_server.codegen.trace.graph import Node, Reduction, reached, variables_of
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.ir.explicit_stack import Deep, result_of
-from xla_server.target.gpu import (
+from xla_server.target.gpu.properties import (
     ACCESS_BYTES,
     BLOCK_THREADS,
     PRODUCT_LEAST,

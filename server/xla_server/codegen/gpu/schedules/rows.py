@@ -12,7 +12,7 @@ from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
-from xla_server.target.gpu import MAX_WARP_ROW, WARP
+from xla_server.target.gpu.properties import MAX_WARP_ROW, WARP
 
 _MIN_THREADS = 64
 _MAX_THREADS = 512

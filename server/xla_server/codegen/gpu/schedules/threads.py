@@ -38,7 +38,7 @@ class ReducingThreads(ThreadBuilder):
     """Builds one work item for each result, with the loops of its reductions."""
 
     def __init__(self, nest: Nest) -> None:
-        super().__init__(nest, most=1)
+        super().__init__(nest, max_run=1)
 
     def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
         if reduction not in self._results:

@@ -20,9 +20,9 @@ from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Apply, Load, Store
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.ir.explicit_stack import Deep
-from xla_server.target.gpu import BANK_BYTES, BLOCK_THREADS, STATIC_SHARED_BYTES, WARP
+from xla_server.target.gpu.properties import BANK_BYTES, BLOCK_THREADS, STATIC_SHARED_BYTES, WARP
 
 _SHORTEST = WARP // 2
 """Elements along both loops below which tiles are mostly empty, and caches do as well."""

@@ -15,7 +15,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
-_MOST_STATEMENTS = 1 << 12
+_MAX_STATEMENTS = 1 << 12
 """Limit of executed statements: nested loops run all pairs of first and last iterations."""
 
 
@@ -46,7 +46,7 @@ class _Execution(Numbers):
     def __init__(self, names: dict[ir.Value | ir.Cell, Known], unknown: Set[str]) -> None:
         super().__init__(names, unknown)
         self.found: list[ElementAccess] = []
-        self._left = _MOST_STATEMENTS
+        self._left = _MAX_STATEMENTS
 
     def run(self, statements: Sequence[stmt.Statement], item: int | None) -> None:
         """Execute statements that belong to a work item."""

@@ -13,7 +13,7 @@ from xla_server.codegen.kernel_ir.numba_text import is_constant
 from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
-from xla_server.target.gpu import STATIC_SHARED_BYTES
+from xla_server.target.gpu.properties import STATIC_SHARED_BYTES
 
 MAX_STACK_BYTES = 1 << 22
 """Bytes of stack arrays in one kernel: half of the stack of a thread. Fourier transforms of 4000

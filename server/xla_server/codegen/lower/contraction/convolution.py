@@ -26,7 +26,7 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.movement.reordering import in_order, permuted
 from xla_server.codegen.trace.contraction import is_filter
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.channels_last import has_unit_window
+from xla_server.passes.canonicalize.convolutions.channels_last import has_unit_window
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 from xla_server.target.target import Target
 

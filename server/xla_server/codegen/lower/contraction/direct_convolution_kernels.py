@@ -33,7 +33,7 @@ from xla_server.codegen.routines.contraction.direct_block import (
     Tiles,
 )
 from xla_server.codegen.routines.contraction.product_tiles import LEVELS, TileForm, tile_name
-from xla_server.ir.affine import dense_strides
+from xla_server.ir.analysis.affine import dense_strides
 
 
 def add_phases(

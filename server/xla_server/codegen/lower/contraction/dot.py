@@ -31,8 +31,8 @@ from xla_server.codegen.routines.contraction.gemm_tiles import KINDS
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.dot_types import is_matrix_product
-from xla_server.passes.canonicalize.thin_dots import thin_dot
+from xla_server.passes.canonicalize.dots.dot_types import is_matrix_product
+from xla_server.passes.canonicalize.dots.thin_dots import thin_dot
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 from xla_server.target.tuning import BlasProducts

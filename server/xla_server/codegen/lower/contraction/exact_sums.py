@@ -15,7 +15,7 @@ from xla_server.codegen.routines.contraction.exact_sums import (
     Positions,
     Spatial,
 )
-from xla_server.ir.affine import dense_strides
+from xla_server.ir.analysis.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 
 UNBOUNDED = 1 << 62

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.lower.movement.im2col import CopiedMatrix, MatrixAxis, SpatialDimension
-from xla_server.ir.affine import dense_strides
+from xla_server.ir.analysis.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
 

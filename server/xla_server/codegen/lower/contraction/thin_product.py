@@ -19,7 +19,7 @@ from xla_server.codegen.routines.contraction.thin_products import (
     streamed_name,
     thin_name,
 )
-from xla_server.passes.canonicalize.thin_dots import ThinDot
+from xla_server.passes.canonicalize.dots.thin_dots import ThinDot
 from xla_server.target.target import Target
 from xla_server.target.tuning import ThinProducts
 

@@ -22,10 +22,10 @@ from xla_server.codegen.trace.graph import Apply, Load, Node, Position, Store, r
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
-from xla_server.ir.affine import Affine, linear, multi_index
+from xla_server.ir.analysis.affine import Affine, linear, multi_index
+from xla_server.ir.analysis.side_effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ir.side_effects import has_side_effect
 from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 

@@ -52,8 +52,8 @@ from xla_server.codegen.schedules.builders.split_dimension import split_dimensio
 from xla_server.codegen.schedules.nests.pieces import Box, are_few, box_kernels
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
-from xla_server.ir.affine import Variable, linear, multi_index, variable
-from xla_server.ir.index_maps import MAPPED, operand_index
+from xla_server.ir.analysis.affine import Variable, linear, multi_index, variable
+from xla_server.ir.analysis.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloInstruction
 from xla_server.target.tuning import Tuning
 

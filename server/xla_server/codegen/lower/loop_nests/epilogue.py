@@ -33,7 +33,7 @@ from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins, Tracer
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.evaluation_cost import instruction_cost_once
-from xla_server.ir.affine import Variable, multi_index, variable
+from xla_server.ir.analysis.affine import Variable, multi_index, variable
 from xla_server.ir.module import HloInstruction
 
 Ends: TypeAlias = tuple[int | Expression, int | Expression]

@@ -28,7 +28,7 @@ from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
-from xla_server.ir.affine import Affine, linear, multi_index
+from xla_server.ir.analysis.affine import Affine, linear, multi_index
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
 

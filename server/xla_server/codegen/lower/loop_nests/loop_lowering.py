@@ -25,7 +25,7 @@ from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.fusion.analysis.fusible import is_scalar_constant
-from xla_server.ir.affine import linear
+from xla_server.ir.analysis.affine import linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 

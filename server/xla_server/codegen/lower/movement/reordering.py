@@ -7,7 +7,7 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.lower.movement.im2col import CopiedMatrix, MatrixAxis, add_matrix
 from xla_server.codegen.lower.movement.transpose import add_transposition, transposition
-from xla_server.ir.affine import dense_strides
+from xla_server.ir.analysis.affine import dense_strides
 
 
 def permuted(shape: Shape, order: Sequence[int]) -> Shape:

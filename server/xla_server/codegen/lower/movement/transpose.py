@@ -26,7 +26,7 @@ from xla_server.codegen.routines.movement.transposed_tiles import (
     tile_name,
     tile_routine,
 )
-from xla_server.ir.affine import dense_strides
+from xla_server.ir.analysis.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.kernel_tuning import Transposes
 

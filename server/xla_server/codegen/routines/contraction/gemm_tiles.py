@@ -14,7 +14,7 @@ from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop, VectorT
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
-_VECTORS, _MOST_VECTORS = 2, 3
+_VECTORS, _MAX_VECTORS = 2, 3
 """Vectors of a tile's row at most, in tall tiles and in tiles of few rows."""
 
 _MIN_SUMS = 12
@@ -63,7 +63,7 @@ def widths(kind: TileKind, rows: int) -> range:
     integers have registers of their own, and leave none for that.
     """
     is_wide = kind.form in ("float", "double") and rows * _VECTORS < _MIN_SUMS
-    return range(1, 1 + (_MOST_VECTORS if is_wide else _VECTORS))
+    return range(1, 1 + (_MAX_VECTORS if is_wide else _VECTORS))
 
 
 TILE = Routine(

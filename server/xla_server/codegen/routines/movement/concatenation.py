@@ -24,14 +24,7 @@ from xla_server.codegen.compiler.shared_functions import PythonFunction, call_at
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY, room_for
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import (
-    Count,
-    Function,
-    Offset,
-    Routine,
-    Table,
-    routine_of,
-)
+from xla_server.codegen.kernel_ir.routine import Count, Function, Offset, Routine, Table, routine_of
 from xla_server.codegen.routines.movement.transposed_tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
@@ -152,7 +145,7 @@ TILE_BYTES = 256
 """Bytes of each operand that `interleave_tiles` transposes at once: some neighbouring lines, which
 the processor fetches ahead."""
 
-_MOST_OPERANDS = max(SIDES)
+_MAX_OPERANDS = max(SIDES)
 
 
 def copying(routine: Routine, bytes_each: int) -> Routine:
@@ -178,7 +171,7 @@ def _interleave(
     least `side` operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of operands.
     The last ones begin earlier where they would not fit.
     """
-    room = room_for(_MOST_OPERANDS * TILE_BYTES)
+    room = room_for(_MAX_OPERANDS * TILE_BYTES)
     table, result = _word(buffers, 0), _word(buffers, 1)
     count, row_bytes = _word(table, COUNT), _word(table, ROW_BYTES)
     tall = whole_div(TILE_BYTES, width)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.merging import groups_of, indices_of, merged
 from xla_server.codegen.trace.tracer import Index
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 
 Make = Callable[[Index], Sequence[Store]]
 """Function from an element's index to the stores that compute it."""

@@ -7,7 +7,7 @@ from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.ir.affine import Affine, linear
+from xla_server.ir.analysis.affine import Affine, linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 

@@ -15,7 +15,7 @@ from xla_server.codegen.schedules.builders.collapse import Make
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, ReductionResult, Store
 from xla_server.codegen.trace.merging import indices_of
-from xla_server.ir.affine import Variable, multi_index, variable
+from xla_server.ir.analysis.affine import Variable, multi_index, variable
 from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 from xla_server.target.target import Target

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.functions.called_functions import called
 from xla_server.codegen.trace.graph import Apply, Node, ReductionResult
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.target.loop_tuning import LoopNests
 
 
@@ -18,7 +18,7 @@ class FunctionCalls:
 
     def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable], tuned: LoopNests) -> None:
         self._outer, self._rare_factor = outer, tuned.seldom_factor
-        self._most_evaluations = max([self._rare_factor, *map(self._evaluations, nodes)])
+        self._max_evaluations = max([self._rare_factor, *map(self._evaluations, nodes)])
         fewest, most = tuned.called_rows
         loops = [
             loop
@@ -35,7 +35,7 @@ class FunctionCalls:
 
     def name_of(self, node: Apply) -> str:
         """Return the name of the function for a node: the out-of-line or the inlined form."""
-        is_rare = self._evaluations(node) * self._rare_factor <= self._most_evaluations
+        is_rare = self._evaluations(node) * self._rare_factor <= self._max_evaluations
         return called(node.function) if is_rare or self._in_short_rows else node.function
 
     def _evaluations(self, node: Node) -> int:

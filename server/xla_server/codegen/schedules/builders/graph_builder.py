@@ -16,7 +16,7 @@ from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
 from xla_server.codegen.schedules.builders.row_buffers import NO_ROW_BUFFERS
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace import graph
-from xla_server.ir.affine import Affine, Atom, Computed, Quotient, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Atom, Computed, Quotient, Variable, variable
 from xla_server.ir.explicit_stack import Deep, result_of
 
 

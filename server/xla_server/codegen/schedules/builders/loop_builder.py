@@ -26,7 +26,7 @@ from xla_server.codegen.schedules.reductions.vector_reductions import (
     vector_reduction,
 )
 from xla_server.codegen.trace.graph import Immediate, Node, Reduction, Store
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.target.target import Target
 

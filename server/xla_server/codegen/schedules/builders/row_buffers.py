@@ -12,7 +12,7 @@ from typing import TypeAlias
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace import graph
-from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
+from xla_server.ir.analysis.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.target.loop_tuning import LoopNests
 

@@ -12,7 +12,7 @@ from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
 from xla_server.codegen.trace.merging import indices_of
 from xla_server.codegen.trace.tracer import Index
-from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 

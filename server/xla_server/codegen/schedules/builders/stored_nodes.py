@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Node, Store, reached, roots_of
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 
 
 def prologue_of(stores: Sequence[Store]) -> set[Node]:

@@ -46,7 +46,7 @@ from xla_server.codegen.trace.graph import (
     variables_of,
 )
 from xla_server.fusion.analysis.windows import is_short_window
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 

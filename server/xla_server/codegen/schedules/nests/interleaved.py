@@ -11,7 +11,7 @@ from xla_server.codegen.schedules.builders.collapse import Make
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
 from xla_server.codegen.trace.tracer import Index
-from xla_server.ir.affine import Modulus, Variable, variable
+from xla_server.ir.analysis.affine import Modulus, Variable, variable
 from xla_server.target.loop_tuning import LoopNests
 
 

@@ -29,7 +29,7 @@ from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Immediate, Load, Position, ReductionResult, Store
 from xla_server.codegen.trace.merging import groups_of, indices_of, merged
-from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
 

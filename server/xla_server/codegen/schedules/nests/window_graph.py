@@ -16,7 +16,7 @@ from xla_server.codegen.trace.merging import groups_of, indices_of, merged
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.fusion.analysis.windows import has_free_order
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ROWS

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.affine import dense_strides
+from xla_server.ir.analysis.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, splat

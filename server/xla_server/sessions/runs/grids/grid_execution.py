@@ -20,14 +20,14 @@ T = TypeVar("T")
 class GridParticipant:
     """The participants of an execution, for the use of one of them. Implements Collectives."""
 
-    def __init__(self, meetings: Rendezvous, number: int) -> None:
-        self.grid = meetings.grid
+    def __init__(self, rendezvous: Rendezvous, number: int) -> None:
+        self.grid = rendezvous.grid
         self.replica_id, self.partition_id = self.grid.position(number)
-        self.exchange = functools.partial(meetings.exchange, number)
-        self.records = functools.partial(meetings.records, number)
-        self.wait = functools.partial(meetings.wait, number)
-        self.post = meetings.post
-        self.take = functools.partial(meetings.take, number)
+        self.exchange = functools.partial(rendezvous.exchange, number)
+        self.records = functools.partial(rendezvous.records, number)
+        self.wait = functools.partial(rendezvous.wait, number)
+        self.post = rendezvous.post
+        self.take = functools.partial(rendezvous.take, number)
 
 
 def run_on_grid(
@@ -48,8 +48,8 @@ def run_on_grid(
     """
     if grid.size == 1:
         return [jobs[0](ALONE_RUN, cancellation)]
-    meetings = Rendezvous(grid, timeout_seconds, is_one_program=is_one_program)
-    done = run_participants(dict(enumerate(jobs)), meetings, cancellation)
+    rendezvous = Rendezvous(grid, timeout_seconds, is_one_program=is_one_program)
+    done = run_participants(dict(enumerate(jobs)), rendezvous, cancellation)
     return [done[number] for number in range(grid.size)]
 
 
@@ -70,7 +70,7 @@ def run_in_turns(
 
 def run_participants(
     jobs: Mapping[int, Callable[[Collectives, Cancellation], T]],
-    meetings: Rendezvous,
+    rendezvous: Rendezvous,
     cancellation: Cancellation,
 ) -> dict[int, T]:
     """The results of the participants of a grid that run on this host, by number.
@@ -91,11 +91,11 @@ def run_participants(
     def run(number: int) -> None:
         try:
             with group.followed() as own:
-                results[number] = jobs[number](GridParticipant(meetings, number), own)
+                results[number] = jobs[number](GridParticipant(rendezvous, number), own)
         except BaseException as error:  # Any exception must stop the other participants.
-            meetings.fail(error)
+            rendezvous.fail(error)
             group.cancel()
-        meetings.end(number)
+        rendezvous.end(number)
 
     def run_beside(number: int) -> None:
         try:
@@ -106,7 +106,7 @@ def run_participants(
     def stop() -> None:
         error = group.error
         if error is not None:
-            meetings.fail(error)
+            rendezvous.fail(error)
 
     with cancellation.followed() as group:
         forget = group.add_callback(stop)
@@ -116,7 +116,7 @@ def run_participants(
             except RuntimeError:
                 # Participants that have begun wait for this one, and use memory that the caller has
                 # reserved.
-                meetings.fail(
+                rendezvous.fail(
                     ResourceExhaustedError(
                         f"each of {len(jobs)} participants must have a thread, got none for "
                         f"number {number}"
@@ -129,7 +129,7 @@ def run_participants(
             with releasing_slot():
                 gate.acquire()
         forget()
-    if meetings.failure is not None:
-        raise meetings.failure
-    meetings.close()
+    if rendezvous.failure is not None:
+        raise rendezvous.failure
+    rendezvous.close()
     return results

@@ -1,6 +1,6 @@
 """Rendezvous of the participants of one execution.
 
-A meeting is open while members are missing. Its last member shares the values of all, and each
+A collective is open while members are missing. Its last member shares the values of all, and each
 works on them. No member leaves in between, even after a failure: others read its arrays.
 """
 
@@ -20,9 +20,9 @@ from xla_contract.errors import (
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.devices.replica_groups import braced
 from xla_server.execution.channel_protocol import WaitingValues
-from xla_server.execution.collectives_protocol import MeetingPlan
-from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
-from xla_server.runtime.meetings import Meetings, Visit, local_meetings
+from xla_server.execution.collectives_protocol import CollectivePlan
+from xla_server.ops.evaluation import Crossing, GivenT, GroupCollective, SharedT, Value
+from xla_server.runtime.collective_records import NativeCollectives, Visit, local_collectives
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
@@ -32,26 +32,28 @@ _Key = tuple[object, ...]
 class Across(Protocol):
     """The participants of an execution on other hosts."""
 
-    def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
+    def gathered(
+        self, collective: GroupCollective, given: Sequence[Any], crossing: Crossing
+    ) -> list[Any]:
         """Return the values that all members gave; `given` has None for those on other hosts.
 
         Called by one thread, when all members of this host have arrived. Raises the execution's
         failure, and as Rendezvous.exchange.
         """
 
-    def spread(self, meeting: Meeting, shared: Any, crossing: Crossing) -> None:
+    def spread(self, collective: GroupCollective, shared: Any, crossing: Crossing) -> None:
         """Exchange the parts that members wrote of the shared values, when all here have."""
 
-    def meetings(self, plan: MeetingPlan) -> Meetings | None:
-        """The native meetings in memory that the hosts share; None if they share none."""
+    def collectives(self, plan: CollectivePlan) -> NativeCollectives | None:
+        """The native collectives in memory that the hosts share; None if they share none."""
 
     def wait(self, number: int, visit: Visit) -> None:
-        """Wait until all members have arrived at a native meeting.
+        """Wait until all members have arrived at a native collective.
 
         Called by each participant, `number`, for itself. Raises the execution's failure.
         """
 
-    def post(self, meeting: Meeting, value: Value) -> None:
+    def post(self, collective: GroupCollective, value: Value) -> None:
         """Leave a value for the second member, which is on another host."""
 
     def ended(self, number: int) -> None:
@@ -63,9 +65,9 @@ class Across(Protocol):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Open:
-    """A meeting that is not over, with `here` members on this host."""
+    """A collective that is not over, with `here` members on this host."""
 
-    meeting: Meeting
+    collective: GroupCollective
     here: int
     visit: Visit | None = None
     given: list[Any] = dataclasses.field(init=False)
@@ -76,18 +78,18 @@ class _Open:
     error: BaseException | None = None
 
     def __post_init__(self) -> None:
-        self.given = [None] * len(self.meeting.members)
+        self.given = [None] * len(self.collective.members)
         self.working = self.here
 
     def missing(self) -> list[int]:
         """The members that have not arrived; some arrive in native code and never wait here."""
         if self.visit is not None:
             return self.visit.missing()
-        return [number for number in self.meeting.members if number not in self.arrived]
+        return [number for number in self.collective.members if number not in self.arrived]
 
 
 class _Participant:
-    """A participant's thread, and the meeting that it waits for."""
+    """A participant's thread, and the collective that it waits for."""
 
     __slots__ = ("bell", "has_ended", "waits_at")
 
@@ -99,7 +101,7 @@ class _Participant:
 
 
 class Rendezvous:
-    """The meetings of one execution on a grid. Thread-safe.
+    """The collectives of one execution on a grid. Thread-safe.
 
     With `is_one_program` all participants run the same instructions, and meet by their names;
     otherwise by opcode and channel, in the order in which each arrives. Waiting for longer than
@@ -125,7 +127,7 @@ class Rendezvous:
         self._participants = [_Participant() for _ in range(grid.size)]
         self._mail = WaitingValues[Value]()
         self._failure: BaseException | None = None
-        self._native: Meetings | None = None
+        self._native: NativeCollectives | None = None
 
     @property
     def failure(self) -> BaseException | None:
@@ -135,7 +137,7 @@ class Rendezvous:
     def exchange(
         self,
         number: int,
-        meeting: Meeting,
+        collective: GroupCollective,
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
@@ -143,17 +145,17 @@ class Rendezvous:
     ) -> SharedT:
         """Meet the others as participant `number`, as Collectives.exchange says."""
         crosses = None
-        if crossing is not None and not self._here.issuperset(meeting.members):
+        if crossing is not None and not self._here.issuperset(collective.members):
             crosses = crossing()
-        index = meeting.members.index(number)
+        index = collective.members.index(number)
         me = self._participants[number]
         with self._lock:
             self._check()
-            key = self._key(meeting)
+            key = self._key(collective)
             open_ = self._open.get(key)
             if open_ is None:
-                here = sum(member in self._here for member in meeting.members)
-                open_ = self._open[key] = _Open(meeting, here)
+                here = sum(member in self._here for member in collective.members)
+                open_ = self._open[key] = _Open(collective, here)
             open_.given[index] = given
             open_.arrived.add(number)
             is_last = len(open_.arrived) == open_.here
@@ -174,7 +176,7 @@ class Rendezvous:
         shared: SharedT = open_.shared
         return shared
 
-    def records(self, number: int, plan: MeetingPlan, *, in_turns: bool = False) -> int:
+    def records(self, number: int, plan: CollectivePlan, *, in_turns: bool = False) -> int:
         """The address of the records of a participant, as Collectives.records says."""
         if not self._is_one_program:
             return 0
@@ -182,13 +184,13 @@ class Rendezvous:
             if self._native is None:
                 across = self._across
                 if across is not None:
-                    self._native = across.meetings(plan)
+                    self._native = across.collectives(plan)
                 else:
-                    self._native = _meetings_of(plan, self.grid, in_turns=in_turns)
+                    self._native = _native_collectives_of(plan, self.grid, in_turns=in_turns)
             native = self._native
             return native.address(number) if native is not None and native.plan is plan else 0
 
-    def all_records(self, plan: MeetingPlan) -> list[int]:
+    def all_records(self, plan: CollectivePlan) -> list[int]:
         """The addresses of the records of all, as GridParticipants.all_records says."""
         addresses = [self.records(n, plan, in_turns=True) for n in range(self.grid.size)]
         is_complete = self._native is not None and self._native.are_complete
@@ -197,12 +199,12 @@ class Rendezvous:
     def stop(self, waiting: Mapping[int, int]) -> None:
         """Fail, as GridParticipants.stop says."""
         assert self._native is not None
-        visits = {n: self._native.visit(n, meeting) for n, meeting in waiting.items()}
+        visits = {n: self._native.visit(n, collective) for n, collective in waiting.items()}
         with self._lock:
             for number, participant in enumerate(self._participants):
                 participant.has_ended = number not in visits
             for number, visit in visits.items():
-                open_ = _Open(visit.meeting, len(visit.meeting.members), visit)
+                open_ = _Open(visit.collective, len(visit.collective.members), visit)
                 self._participants[number].waits_at = open_
             for number in visits:
                 waits_at = self._participants[number].waits_at
@@ -210,15 +212,15 @@ class Rendezvous:
                     self._find_missing(waits_at)
             self._check()
 
-    def wait(self, number: int, meeting: int) -> None:
-        """Wait at a native meeting, as Collectives.wait says, or wake the others if it is full."""
+    def wait(self, number: int, collective: int) -> None:
+        """Wait at a native collective as Collectives.wait says; wake the others if it is full."""
         assert self._native is not None
-        visit = self._native.visit(number, meeting)
+        visit = self._native.visit(number, collective)
         if self._across is not None:
             self._across.wait(number, visit)
             return
         me = self._participants[number]
-        key = meeting, visit.meeting.members, visit.stamp
+        key = collective, visit.collective.members, visit.stamp
         with self._lock:
             self._check()
             open_ = self._open.get(key)
@@ -232,25 +234,27 @@ class Rendezvous:
                     self._wake(open_)
                 return
             if open_ is None:
-                open_ = self._open[key] = _Open(visit.meeting, len(visit.meeting.members), visit)
+                open_ = self._open[key] = _Open(
+                    visit.collective, len(visit.collective.members), visit
+                )
             open_.arrived.add(number)
             me.waits_at = open_
             self._find_missing(open_)
         self._wait(me, open_)
 
     def close(self) -> None:
-        """Release the memory of native meetings to the next execution, once all have ended."""
+        """Release the memory of native collectives to the next execution, once all have ended."""
         native = self._native
         if native is None or self._across is not None or self._failure is not None:
             return
         native.plan.keep(native, self.grid.size * native.plan.byte_size)
 
-    def post(self, meeting: Meeting, value: Value) -> None:
+    def post(self, collective: GroupCollective, value: Value) -> None:
         """Leave a value for the second member, as Collectives.post says."""
-        if self._across is not None and meeting.members[1] not in self._here:
-            self._across.post(meeting, value)
+        if self._across is not None and collective.members[1] not in self._here:
+            self._across.post(collective, value)
             return
-        key = meeting.channel_id, meeting.members
+        key = collective.channel_id, collective.members
         with self._lock:
             self._check()
             open_ = self._open.pop(key, None)
@@ -260,18 +264,18 @@ class Rendezvous:
                 self._wake(open_)
                 return
             size = value.nbytes if isinstance(value, np.ndarray) else 0
-            self._mail.put(key, value, size, f"on channel {meeting.channel_id}")
+            self._mail.put(key, value, size, f"on channel {collective.channel_id}")
 
-    def take(self, number: int, meeting: Meeting) -> Value:
+    def take(self, number: int, collective: GroupCollective) -> Value:
         """Wait for a value of the first member, as Collectives.take says."""
-        key = meeting.channel_id, meeting.members
+        key = collective.channel_id, collective.members
         me = self._participants[number]
         with self._lock:
             self._check()
             sent = self._mail.take(key)
             if sent is not None:
                 return sent
-            open_ = self._open[key] = _Open(meeting, 1)
+            open_ = self._open[key] = _Open(collective, 1)
             open_.arrived.add(number)
             me.waits_at = open_
             self._find_missing(open_)
@@ -285,7 +289,7 @@ class Rendezvous:
             self._fail(error)
 
     def end(self, number: int) -> None:
-        """Record that a participant has ended: meetings that still expect it fail."""
+        """Record that a participant has ended: collectives that still expect it fail."""
         if self._across is not None and number in self._here:
             self._across.ended(number)
         with self._lock:
@@ -293,10 +297,10 @@ class Rendezvous:
             for open_ in list(self._open.values()):
                 self._find_missing(open_)
 
-    def _key(self, meeting: Meeting) -> _Key:
+    def _key(self, collective: GroupCollective) -> _Key:
         if self._is_one_program:
-            return meeting.instruction, meeting.members
-        return meeting.opcode, meeting.channel_id, meeting.members
+            return collective.instruction, collective.members
+        return collective.opcode, collective.channel_id, collective.members
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -307,7 +311,7 @@ class Rendezvous:
     ) -> None:
         try:
             if self._across is not None and crossing is not None:
-                open_.given = self._across.gathered(open_.meeting, open_.given, crossing)
+                open_.given = self._across.gathered(open_.collective, open_.given, crossing)
             open_.shared = share(open_.given)
         except BaseException as error:  # The others wait, so any exception must end them.
             open_.error = error
@@ -345,7 +349,7 @@ class Rendezvous:
         if self._across is None or crossing is None or crossing.writes is None:
             return
         try:
-            self._across.spread(open_.meeting, open_.shared, crossing)
+            self._across.spread(open_.collective, open_.shared, crossing)
         except BaseException as error:  # The others wait, so any exception must end them.
             open_.error = error
 
@@ -356,22 +360,22 @@ class Rendezvous:
             if not me.bell.acquire(timeout=self._timeout):
                 with self._lock:
                     if me.waits_at is not None and not open_.is_full and open_.missing():
-                        self._fail(late(open_.meeting, open_.missing(), self._timeout))
+                        self._fail(late(open_.collective, open_.missing(), self._timeout))
                 me.bell.acquire()
         if not open_.is_full:
             with self._lock:
                 self._check()
 
     def _wake(self, open_: _Open) -> None:
-        """Wake the participants that wait at a meeting. Under the lock."""
-        for number in open_.meeting.members:
+        """Wake the participants that wait at a collective. Under the lock."""
+        for number in open_.collective.members:
             participant = self._participants[number]
             if participant.waits_at is open_:
                 participant.waits_at = None
                 participant.bell.release()
 
     def _fail(self, error: BaseException) -> None:
-        """Fail, and wake the participants whose meeting is not full. Under the lock."""
+        """Fail, and wake the participants whose collective is not full. Under the lock."""
         if self._failure is None:
             self._failure = error
             if self._across is not None:
@@ -391,44 +395,46 @@ class Rendezvous:
             got = f"{braced(ended)} ended without it"
         elif all(part.has_ended or part.waits_at is not None for part in self._participants):
             others = (
-                f"{n} at {waits.meeting.opcode} %{waits.meeting.instruction}"
+                f"{n} at {waits.collective.opcode} %{waits.collective.instruction}"
                 for n in missing[:8]
                 if (waits := self._participants[n].waits_at) is not None
             )
             got = f"all participants waiting, {', '.join(others)}"
         else:
             return
-        self._fail(incomplete(open_.meeting, got))
+        self._fail(incomplete(open_.collective, got))
 
 
-def _meetings_of(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
-    """Native meetings, in memory of an earlier execution if some is free."""
+def _native_collectives_of(
+    plan: CollectivePlan, grid: DeviceGrid, *, in_turns: bool
+) -> NativeCollectives:
+    """Native collectives, in memory of an earlier execution if some is free."""
     try:
-        native: Meetings | None = plan.idle.pop()
+        native: NativeCollectives | None = plan.idle.pop()
     except IndexError:
         native = None
     if native is None or (native.grid, native.in_turns) != (grid, in_turns):
-        native = local_meetings(plan, grid, in_turns=in_turns)
+        native = local_collectives(plan, grid, in_turns=in_turns)
     native.begin()
     return native
 
 
-def incomplete(meeting: Meeting, got: str) -> XlaError:
-    """The error for a meeting with a member that has ended without arriving."""
-    return FailedPreconditionError(f"{_rule(meeting)}, got {got}").at(
-        meeting.opcode, meeting.instruction
+def incomplete(collective: GroupCollective, got: str) -> XlaError:
+    """The error for a collective with a member that has ended without arriving."""
+    return FailedPreconditionError(f"{_rule(collective)}, got {got}").at(
+        collective.opcode, collective.instruction
     )
 
 
-def late(meeting: Meeting, missing: Sequence[int], seconds: float) -> XlaError:
-    """The error for a meeting whose members did not arrive in time."""
+def late(collective: GroupCollective, missing: Sequence[int], seconds: float) -> XlaError:
+    """The error for a collective whose members did not arrive in time."""
     return DeadlineExceededError(
-        f"{_rule(meeting)} within {seconds:g} s, got none of {braced(missing)}"
-    ).at(meeting.opcode, meeting.instruction)
+        f"{_rule(collective)} within {seconds:g} s, got none of {braced(missing)}"
+    ).at(collective.opcode, collective.instruction)
 
 
-def _rule(meeting: Meeting) -> str:
-    return f"every participant of the group {braced(meeting.members)} must arrive"
+def _rule(collective: GroupCollective) -> str:
+    return f"every participant of the group {braced(collective.members)} must arrive"
 
 
 def _copy(error: BaseException) -> BaseException:

@@ -19,7 +19,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
     DeviceLostError,
-    DeviceRow,
+    DeviceThunk,
     Finished,
     HostStep,
     Jump,
@@ -37,7 +37,7 @@ from xla_server.backends.cuda.worker.executor import Lane, OwnedDevice, ProgramR
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
 from xla_server.backends.cuda.worker.segments import MAX_DEPTH, Case, Items, Loop, segments
 from xla_server.codegen.gpu.plans.library_plans import FftPlan, GemmPlan, Matrix
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 
 MATRIX = Matrix(ElementType.F32, 4)
 PRODUCT = GemmPlan(1, 4, 4, 4, MATRIX, MATRIX, MATRIX)
@@ -63,15 +63,15 @@ class Device:
         self.stream = self.driver.new_stream()
         self.lane = Lane(self.owned, self.stream, 0)
 
-    def load(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
-        return WorkerProgram(self.driver, program(*rows), ())
+    def load(self, thunks: Sequence[DeviceThunk]) -> WorkerProgram:
+        return WorkerProgram(self.driver, program(*thunks), ())
 
-    def load_with_arena(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
-        """Load rows with four bytes of zero in slot 1, and others in slots behind it."""
+    def load_with_arena(self, thunks: Sequence[DeviceThunk]) -> WorkerProgram:
+        """Load thunks with four bytes of zero in slot 1, and others in slots behind it."""
         zeros = self.driver.allocate(4, self.stream)
         self.driver.upload(zeros, memoryview(bytes(4)), self.stream)
         return WorkerProgram(
-            self.driver, program(*rows, constants=[bytes(4)], arena=[0, 256]), [zeros]
+            self.driver, program(*thunks, constants=[bytes(4)], arena=[0, 256]), [zeros]
         )
 
     def value(self) -> int:
@@ -154,14 +154,14 @@ def _refused(*arguments: object) -> None:
 @pytest.mark.parametrize(
     ("chooses", "end"), [(Branch(1, 6), 201), (Switch(1, (4, 6)), 200), (Switch(3, (4, 6)), 201)]
 )
-def test_a_loop_with_cases_is_one_graph(device: Device, chooses: DeviceRow, end: int) -> None:
+def test_a_loop_with_cases_is_one_graph(device: Device, chooses: DeviceThunk, end: int) -> None:
     # Slot 1 has four bytes, 1 below five and else 0; slot 3 has -1. The second case adds two.
-    rows = [
+    thunks = [
         *(launch("is_below_two_hundred", 0, 2), Branch(2, 10), launch("is_below_five", 0, 1)),
         *(chooses, TWICE[0], Jump(9), *TWICE, Jump(9), Jump(0)),
     ]
-    loaded, address = device.load_with_arena(rows), device.value()
-    for number in 2 * list(range(len(rows))):
+    loaded, address = device.load_with_arena(thunks), device.value()
+    for number in 2 * list(range(len(thunks))):
         loaded.measure(number, 0)
     device.run(loaded, address)
     assert (device.read(address), device.graphs) == (end, 1)
@@ -183,7 +183,7 @@ def test_a_loop_that_is_stopped_in_a_graph_cancels_its_run(
     assert (next(turns), device.graphs) == (41, 1)
 
 
-def test_a_row_that_was_stopped_is_not_measured(
+def test_a_thunk_that_was_stopped_is_not_measured(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = functools.partial(device.shared.set_word, 0, STOP)
@@ -201,16 +201,16 @@ def test_without_pinned_memory_kernels_poll_a_word_that_nothing_sets() -> None:
     assert bytes(device.lane.read(device.lane.flag, 8)) == bytes(8)
 
 
-def test_a_device_that_is_lost_in_a_loop_is_told_with_its_graph(device: Device) -> None:
-    rows = [*COUNTING[:3], launch("late_fault", 0, 0), Jump(0)]
-    loaded, address = device.load_with_arena(rows), device.value()
+def test_a_device_that_is_lost_in_a_loop_is_reported_with_its_graph(device: Device) -> None:
+    thunks = [*COUNTING[:3], launch("late_fault", 0, 0), Jump(0)]
+    loaded, address = device.load_with_arena(thunks), device.value()
     with pytest.raises(DeviceLostError, match="ILLEGAL_ADDRESS"):
         ProgramRun(device.lane, loaded, [address]).go_on()
     assert device.recent[-1] == "graph of is_below_two_hundred, increment, late_fault"
 
 
 def _items(items: Items) -> object:
-    """Return items as tuples of their row numbers."""
+    """Return items as tuples of their thunk numbers."""
     found: list[object] = []
     for item in items:
         match item:
@@ -226,12 +226,12 @@ def _items(items: Items) -> object:
 def test_loops_and_cases_are_found_within_each_other() -> None:
     work = TWICE[0]
     inner = [work, Branch(1, 6), work, Jump(2)]
-    rows: list[DeviceRow] = [work, Branch(1, 7), *inner, Jump(0), work]
-    found = segments(rows)
+    thunks: list[DeviceThunk] = [work, Branch(1, 7), *inner, Jump(0), work]
+    found = segments(thunks)
     outer = (("loop", (0,), (("loop", (2,), (4,)),)), 7)
     assert [_items(each.items) for each in found[0]] == [outer, outer[:1]]
     assert [_items(each.items) for each in found[2]] == [outer[0][2]]
-    cases: list[DeviceRow] = [Switch(1, (1, 3, 4)), work, Jump(6), Jump(6), work, Jump(6)]
+    cases: list[DeviceThunk] = [Switch(1, (1, 3, 4)), work, Jump(6), Jump(6), work, Jump(6)]
     assert [_items(each.items) for each in segments(cases)[0]] == [(("case", (1,), (), (4,)),)]
 
 
@@ -239,7 +239,7 @@ STEP = HostStep(0)
 
 
 @pytest.mark.parametrize(
-    "rows",
+    "thunks",
     [
         # A step of the server, and a loop, in the condition; a step in the body.
         [STEP, Branch(1, 3), Jump(0)],
@@ -252,23 +252,23 @@ STEP = HostStep(0)
         [Branch(1, 3), TWICE[0], Jump(6), TWICE[0], Jump(5), TWICE[0]],
     ],
 )
-def test_rows_of_other_forms_are_walked(rows: list[DeviceRow]) -> None:
-    assert not any(each.has_jumps for found in segments(rows).values() for each in found)
+def test_thunks_of_other_forms_are_walked(thunks: list[DeviceThunk]) -> None:
+    assert not any(each.has_jumps for found in segments(thunks).values() for each in found)
 
 
 def test_loops_that_are_too_deep_are_walked() -> None:
     depth = MAX_DEPTH + 2
-    rows: list[DeviceRow] = []
+    thunks: list[DeviceThunk] = []
     for level in range(depth):
-        rows += [TWICE[0], Branch(1, 3 * depth - level)]
-    rows += [Jump(2 * level) for level in reversed(range(depth))]
-    assert {first for first, found in segments(rows).items() if found[0].has_jumps} == {
+        thunks += [TWICE[0], Branch(1, 3 * depth - level)]
+    thunks += [Jump(2 * level) for level in reversed(range(depth))]
+    assert {first for first, found in segments(thunks).items() if found[0].has_jumps} == {
         2 * level for level in range(2, depth)
     }
 
 
-def _plain(rows: Sequence[DeviceRow]) -> dict[int, int]:
-    found = segments(rows, with_jumps=False)
+def _plain(thunks: Sequence[DeviceThunk]) -> dict[int, int]:
+    found = segments(thunks, with_jumps=False)
     return {first: segment.end for first, (segment,) in found.items()}
 
 
@@ -289,7 +289,7 @@ def test_segments_begin_where_jumps_lead() -> None:
 
 
 @pytest.mark.parametrize("pending", [-1, 0])
-def test_rows_that_take_long_are_waited_for_one_by_one(
+def test_thunks_that_take_long_are_waited_for_one_by_one(
     device: Device, monkeypatch: pytest.MonkeyPatch, pending: int
 ) -> None:
     monkeypatch.setattr(executor, "MAX_PENDING_NANOSECONDS", pending)
@@ -302,7 +302,7 @@ def test_rows_that_take_long_are_waited_for_one_by_one(
     assert device.graphs == 0
 
 
-def test_rows_that_are_known_are_waited_for_at_the_end(device: Device) -> None:
+def test_thunks_that_are_known_are_waited_for_at_the_end(device: Device) -> None:
     loaded, addresses = device.load(TWICE), [device.value() for _ in range(4)]
     for each in addresses[1:]:
         device.run(loaded, each)
@@ -331,8 +331,8 @@ def test_new_addresses_take_over_the_graph_that_was_used_longest_ago(device: Dev
 
 
 def test_launches_whose_addresses_are_the_same_are_not_changed(device: Device) -> None:
-    rows = [launch("increment", 0, 2), launch("increment", 2, 3), launch("increment", 3, 0)]
-    loaded, first, second = device.load_with_arena(rows), device.value(), device.value()
+    thunks = [launch("increment", 0, 2), launch("increment", 2, 3), launch("increment", 3, 0)]
+    loaded, first, second = device.load_with_arena(thunks), device.value(), device.value()
     # Memory of the arena comes back at the same addresses, as in a pool.
     arena, allocate = device.driver.allocate(1024, device.stream), device.driver.allocate
     device.driver.allocate = lambda size, stream: arena if size == 1024 else allocate(size, stream)  # type: ignore[method-assign]
@@ -357,18 +357,18 @@ def test_addresses_that_take_turns_get_graphs_of_their_own(device: Device) -> No
 
 
 def test_copies_and_calls_have_new_addresses_as_launches_have(device: Device) -> None:
-    rows = [TWICE[0], LibraryCall(PRODUCT, (0, 0)), Copy(1, 0, 4), TWICE[0], Copy(0, 1, 4)]
-    loaded, addresses = device.load_with_arena(rows), [device.value() for _ in range(3)]
+    thunks = [TWICE[0], LibraryCall(PRODUCT, (0, 0)), Copy(1, 0, 4), TWICE[0], Copy(0, 1, 4)]
+    loaded, addresses = device.load_with_arena(thunks), [device.value() for _ in range(3)]
     for address in [addresses[0]] * (MEASUREMENTS + 2) + addresses[1:]:
         device.run(loaded, address)
-    assert (device.driver.captures, device.driver.changes, device.graphs) == (1, 2 * len(rows), 3)
+    assert (device.driver.captures, device.driver.changes, device.graphs) == (1, 2 * len(thunks), 3)
     assert [device.read(each) for each in addresses] == [1 + 2 * (MEASUREMENTS + 2), 3, 3]
 
 
 @pytest.mark.parametrize(
-    ("rows", "end", "changes"),
+    ("thunks", "end", "changes"),
     [
-        # A row of the condition is before the loop and in it; the loop reads its predicate.
+        # A thunk of the condition is before the loop and in it; the loop reads its predicate.
         (
             [
                 *(launch("is_below_two_hundred", 0, 2), Branch(2, 6), TWICE[0]),
@@ -388,11 +388,11 @@ def test_copies_and_calls_have_new_addresses_as_launches_have(device: Device) ->
     ],
     ids=["loop", "case in a loop"],
 )
-def test_loops_and_branches_have_new_addresses_as_other_rows_have(
-    device: Device, rows: Sequence[DeviceRow], end: int, changes: int
+def test_loops_and_branches_have_new_addresses_as_other_thunks_have(
+    device: Device, thunks: Sequence[DeviceThunk], end: int, changes: int
 ) -> None:
-    loaded, addresses = device.load_with_arena(rows), [device.value() for _ in range(4)]
-    for number in 2 * list(range(len(rows))):
+    loaded, addresses = device.load_with_arena(thunks), [device.value() for _ in range(4)]
+    for number in 2 * list(range(len(thunks))):
         loaded.measure(number, 0)
     # Memory of the arena has other addresses in each run here.
     for address in addresses:
@@ -414,8 +414,8 @@ def test_a_graph_that_cannot_be_changed_is_not_taken_over(
     # A copy of a value to itself is no node. A graph that a driver refused to change is not
     # launched, and it is not asked again.
     monkeypatch.setattr(FakeDriver, "change_node", refused)
-    row = Copy(0, 0, 1) if is_copy else TWICE[0]
-    loaded, first, second = device.load([*TWICE, row]), device.value(), device.value()
+    thunk = Copy(0, 0, 1) if is_copy else TWICE[0]
+    loaded, first, second = device.load([*TWICE, thunk]), device.value(), device.value()
     for address in [first] * (MEASUREMENTS + 2) + [second] * 3 + [device.value(), first]:
         device.run(loaded, address)
     assert len(changed) == (not is_copy)

@@ -30,7 +30,7 @@ from tests.unit.backends.cuda.worker.workers import (
 from xla_contract.errors import CancelledError
 from xla_server.backends.cuda.worker import executor
 from xla_server.backends.cuda.worker.exchange import messages
-from xla_server.backends.cuda.worker.exchange.protocol import DeviceRow, Finished, Launched
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceThunk, Finished, Launched
 from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
 from xla_server.backends.cuda.worker.supervisor.launched_run import LaunchedRun
@@ -46,7 +46,7 @@ __all__ = ["pipes", "worker"]
 ONE, LATE_ONE = np.ones(1, np.uint8), np.full(1, LATE, np.uint8)
 
 
-def incremented(worker: DeviceWorker, *before: DeviceRow) -> LoadedDeviceProgram:
+def incremented(worker: DeviceWorker, *before: DeviceThunk) -> LoadedDeviceProgram:
     """A measured program of a byte more, which is launched."""
     loaded = worker.load(program(*before, launch("increment", 0, 1), results=[1]))
     for _ in range(MEASUREMENTS):
@@ -157,8 +157,8 @@ class Lanes:
         self.device.driver.synchronise(self.device.stream)
         return address
 
-    def measured(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
-        loaded = self.device.load_with_arena(rows)
+    def measured(self, thunks: Sequence[DeviceThunk]) -> WorkerProgram:
+        loaded = self.device.load_with_arena(thunks)
         for _ in range(MEASUREMENTS):
             self.device.run(loaded, self.value())
         return loaded
@@ -175,7 +175,7 @@ POLLS = launch("late_fault", 0, 4)
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("thunks", "expected"),
     [
         (TWICE, Launched),
         (TWICE[:1], Launched),
@@ -187,9 +187,9 @@ POLLS = launch("late_fault", 0, 4)
     ids=["graph", "kernel", "nothing", "loop", "long kernel", "graph of long kernels"],
 )
 def test_only_work_of_known_time_is_launched(
-    lanes: Lanes, rows: Sequence[DeviceRow], expected: type
+    lanes: Lanes, thunks: Sequence[DeviceThunk], expected: type
 ) -> None:
-    loaded, lane, address = lanes.measured(rows), lanes.new(), lanes.value()
+    loaded, lane, address = lanes.measured(thunks), lanes.new(), lanes.value()
     for _ in range(3):
         begun = ProgramRun(lane, loaded, [address], is_launched=True)
         assert isinstance(begun.go_on(), expected)
@@ -199,7 +199,7 @@ def test_only_work_of_known_time_is_launched(
         assert not lanes.launched
 
 
-def test_a_stream_waits_for_the_runs_that_it_is_told(lanes: Lanes) -> None:
+def test_a_stream_waits_for_the_runs_that_are_named(lanes: Lanes) -> None:
     loaded, address = lanes.measured(TWICE), lanes.value()
     before = lanes.device.driver.waits
     first = ProgramRun(lanes.new(), loaded, [address], is_launched=True)

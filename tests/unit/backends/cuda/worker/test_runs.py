@@ -1,4 +1,4 @@
-"""Runs in a worker: rows, steps on the host, results, and what is freed afterwards."""
+"""Runs in a worker: thunks, steps on the host, results, and what is freed afterwards."""
 
 import collections
 import socket
@@ -43,9 +43,9 @@ def test_a_launch_reads_parameters_and_writes_results(worker: DeviceWorker) -> N
 
 
 def test_slots_are_parameters_results_constants_arena(worker: DeviceWorker) -> None:
-    rows = [launch("increment", 2, 3), launch("increment", 3, 4), Copy(1, 4, 2)]
+    thunks = [launch("increment", 2, 3), launch("increment", 3, 4), Copy(1, 4, 2)]
     loaded = worker.load(
-        program(*rows, results=[2], constants=[b"\x01\x02"], arena=[0, 256], count=2)
+        program(*thunks, results=[2], constants=[b"\x01\x02"], arena=[0, 256], count=2)
     )
     (result,) = run(loaded, uploaded(worker, bytes_of(0)))
     assert downloaded(worker, result).tolist() == [3, 4]
@@ -54,30 +54,30 @@ def test_slots_are_parameters_results_constants_arena(worker: DeviceWorker) -> N
 
 
 def test_a_loop_ends_where_its_predicate_is_zero(worker: DeviceWorker) -> None:
-    rows = [
+    thunks = [
         Copy(1, 0, 1),
         launch("is_below_five", 1, 2),
         Branch(2, 5),
         launch("increment", 1, 1),
         Jump(1),
     ]
-    loaded = worker.load(program(*rows, results=[1], arena=[0]))
+    loaded = worker.load(program(*thunks, results=[1], arena=[0]))
     (result,) = run(loaded, uploaded(worker, bytes_of(2)))
     assert downloaded(worker, result).tolist() == [5]
 
 
 @pytest.mark.parametrize(("index", "expected"), [(0, 11), (1, 12), (7, 12), (-1, 12)])
-def test_a_switch_takes_the_last_row_for_other_numbers(
+def test_a_switch_takes_the_last_thunk_for_other_numbers(
     worker: DeviceWorker, index: int, expected: int
 ) -> None:
-    rows = [
+    thunks = [
         Switch(0, (1, 3)),
         launch("increment", 2, 1),
         Jump(5),
         launch("increment", 2, 1),
         launch("increment", 1, 1),
     ]
-    loaded = worker.load(program(*rows, results=[1], constants=[b"\x0a"]))
+    loaded = worker.load(program(*thunks, results=[1], constants=[b"\x0a"]))
     (result,) = run(loaded, uploaded(worker, np.array(index, np.int32)))
     assert downloaded(worker, result).tolist() == [expected]
 
@@ -97,8 +97,8 @@ def test_a_step_of_the_host_reads_and_writes_values(worker: DeviceWorker) -> Non
         steps.append((number, value.tolist()))
         access.write(2, value * 10)
 
-    rows = [launch("increment", 0, 2), HostStep(0), HostStep(1), launch("increment", 2, 1)]
-    loaded = worker.load(program(*rows, results=[2], arena=[0], count=2))
+    thunks = [launch("increment", 0, 2), HostStep(0), HostStep(1), launch("increment", 2, 1)]
+    loaded = worker.load(program(*thunks, results=[2], arena=[0], count=2))
     (result,) = run(loaded, uploaded(worker, bytes_of(0, 1)), step=step)
     assert steps == [(0, [1, 2]), (1, [10, 20])]
     assert downloaded(worker, result).tolist() == [101, 201]

@@ -15,7 +15,7 @@ from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceKernel,
     DeviceProgram,
-    DeviceRow,
+    DeviceThunk,
     Launch,
 )
 from xla_server.backends.cuda.worker.supervisor.process import (
@@ -52,13 +52,13 @@ def pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def worker(pipes: Path) -> Iterator[DeviceWorker]:
-    started = DeviceWorker(0, COMMAND, patience=0.2)
+    started = DeviceWorker(0, COMMAND, timeout=0.2)
     yield started
     started.close()
 
 
 def program(
-    *rows: DeviceRow,
+    *thunks: DeviceThunk,
     parameters: int = 1,
     results: Sequence[int] = (),
     constants: Sequence[bytes] = (),
@@ -67,7 +67,7 @@ def program(
 ) -> DeviceProgram:
     kernels = tuple(DeviceKernel(0, name, 1, count) for name in KERNELS)
     return DeviceProgram(
-        *((b"module",), kernels, rows, parameters, tuple(constants), tuple(results)),
+        *((b"module",), kernels, thunks, parameters, tuple(constants), tuple(results)),
         *(tuple(arena), 1024 if arena else 0),
     )
 

@@ -58,7 +58,7 @@ def test_ptx_without_machine_code_is_an_error_of_one_module(
         with pytest.raises(AssemblyError, match=expected):
             compiler.module(kernels("refused"))
         assert compiler.module(kernels("one")).cubin
-    monkeypatch.setattr(assembler, "_PATIENCE", 0.1)
+    monkeypatch.setattr(assembler, "_TIMEOUT", 0.1)
     with pytest.raises(AssemblyError, match=r"machine code of PTX, got .*timed out after 0.1"):
         compiled(ptxas, "hangs")
     with pytest.raises(AssemblyError, match=r"machine code of PTX, got .*No such file"):

@@ -24,7 +24,7 @@ from xla_server.codegen.gpu.emit import ptx, ptx_child
 from xla_server.codegen.gpu.emit.emitter import DATA_LAYOUT, TRIPLE, grid_module
 from xla_server.codegen.gpu.emit.ptx import PtxCompiler, PtxError
 from xla_server.codegen.kernel_ir.statements import Barrier
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 from xla_server.target.machine import Machine
 
 HEAD = f'target triple = "{TRIPLE}"\ntarget datalayout = "{DATA_LAYOUT}"\n'
@@ -98,7 +98,7 @@ def test_a_row_stays_in_registers_behind_a_barrier(compilers: dict[str, PtxCompi
 def test_every_operation_has_ptx(kind: E, name: str, compilers: dict[str, PtxCompiler]) -> None:
     program = rows.every_operation(kind)
     module = built(
-        lambda *p: ops.tuple([row(*p) for row in program.rows.values()], p[0].builder),
+        lambda *p: ops.tuple([row(*p) for row in program.thunks.values()], p[0].builder),
         program.arrays,
     )
     kernels = kernels_of(module)
@@ -154,7 +154,7 @@ def test_a_version_of_ptx_too_old_for_the_gpu_is_such_an_error() -> None:
 
 
 def test_a_process_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ptx, "_PATIENCE", 0.0)
+    monkeypatch.setattr(ptx, "_TIMEOUT", 0.0)
     compiler = PtxCompiler(SM_90)
     with pytest.raises(PtxError, match="TimeoutError"):
         compiler.module(added())

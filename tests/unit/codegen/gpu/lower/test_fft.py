@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax.programs import lower
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.lowered import grids, lowered, through_host
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import built, imported, interpreted
@@ -57,7 +57,7 @@ def test_an_operand_is_not_written_to() -> None:
 
 def test_lines_without_elements_are_not_transformed() -> None:
     x = numbers(3, 8)[:0]
-    assert lowered(built(lambda x: ops.fft(x, FftType.FFT, (8,)), (x,))).rows == []
+    assert lowered(built(lambda x: ops.fft(x, FftType.FFT, (8,)), (x,))).thunks == []
 
 
 def test_what_the_library_does_not_have_goes_through_the_host(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cuda.library_checks import plans, product
+from tests.cuda.checks.library_checks import plans, product
 from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.gpu.plans.library_plans import (
     MAX_BATCH,
@@ -19,7 +19,7 @@ from xla_server.codegen.gpu.plans.library_plans import (
     TriangularSolvePlan,
 )
 from xla_server.codegen.gpu.plans.solver_plans import EigenPlan, LuPlan, QrPlan, SingularPlan
-from xla_server.target.epilogue import Activation, Epilogue
+from xla_server.target.gpu.epilogue import Activation, Epilogue
 
 PRODUCT = product(E.F32, E.F32, (1, 33, 17, 65), (False, True))
 INTEGERS = product(E.S8, E.S32, (1, 16, 8, 32), (False, True))

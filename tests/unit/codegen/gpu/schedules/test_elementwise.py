@@ -20,7 +20,7 @@ from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.trace.graph import Immediate, Reduction, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.ir.affine import Affine, Variable
+from xla_server.ir.analysis.affine import Affine, Variable
 
 
 def scheduled(function: Callable[..., Op], *arguments: Any) -> GridKernel:

@@ -15,11 +15,7 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
-from xla_server.codegen.kernel_ir.analysis.verify import (
-    MAX_STACK_BYTES,
-    InvalidKernelError,
-    verify,
-)
+from xla_server.codegen.kernel_ir.analysis.verify import MAX_STACK_BYTES, InvalidKernelError, verify
 from xla_server.codegen.kernel_ir.analysis.verify import rules as rules_of
 from xla_server.codegen.kernel_ir.expressions import (
     START,
@@ -61,7 +57,7 @@ from xla_server.codegen.kernel_ir.statements import (
     While,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.target.gpu import STATIC_SHARED_BYTES
+from xla_server.target.gpu.properties import STATIC_SHARED_BYTES
 
 F32, I64, B1 = Type.F32, Type.I64, Type.B1
 V, AXIS, ONE = Value("v", F32), Value("i", I64), Const(I64, (1,))

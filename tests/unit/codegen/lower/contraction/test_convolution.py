@@ -462,7 +462,7 @@ def test_a_depthwise_input_is_laid_out_where_it_is_read_often(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).thunks
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
 
@@ -492,7 +492,7 @@ def exactly_direct(
     def convolve(x: Op, w: Op) -> Op:
         return ops.conv_general_dilated(x, w, **{**UNDILATED, **attributes})
 
-    rows = lower(built(convolve, arrays), LOWERINGS, target).rows
+    rows = lower(built(convolve, arrays), LOWERINGS, target).thunks
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources)
     module = built(convolve, arrays)

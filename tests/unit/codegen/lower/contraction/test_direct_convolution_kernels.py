@@ -50,7 +50,7 @@ def test_a_padded_block_is_on_the_stack_where_it_fits() -> None:
 
 
 @pytest.mark.parametrize("outputs", [16, 20])
-def test_a_panel_narrower_than_the_others_is_told_of(outputs: int) -> None:
+def test_a_panel_narrower_than_the_others_is_reported(outputs: int) -> None:
     (tiles,) = kernels(*_given(outputs))
     assert isinstance(tiles.kernel, Kernel)
     (call,) = (

@@ -28,7 +28,7 @@ def work_items(function: Callable[..., Any], *arguments: Any, dtype: Any = np.co
     """Return the number of pieces; the kernel is not run."""
     shapes = [jax.ShapeDtypeStruct(sizes, dtype) for sizes in arguments]
     lowered = jax.jit(function).lower(*shapes).compiler_ir("hlo")
-    rows = compile_module(imported(lowered.as_serialized_hlo_module_proto())).code.rows
+    rows = compile_module(imported(lowered.as_serialized_hlo_module_proto())).code.thunks
     (row,) = [row for row in rows if isinstance(row, KernelThunk)]
     return row.work_items
 

@@ -37,7 +37,7 @@ def test_one_feature_of_few_taps_is_a_loop(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).rows
+    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).thunks
     sources = [row.source for row in rows if isinstance(row, KernelThunk)]
     assert any("direct_block" in source for source in sources) == is_direct
     # The pieces between the edges of the padding have no tests, and no products of padding.

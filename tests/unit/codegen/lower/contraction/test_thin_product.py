@@ -19,7 +19,7 @@ from xla_server.codegen.lower.contraction.thin_product import ThinProduct
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.contraction.thin_products import OUTER_HEIGHTS, inner_heights
 from xla_server.ir.module import HloModule
-from xla_server.passes.canonicalize.thin_dots import ThinDot
+from xla_server.passes.canonicalize.dots.thin_dots import ThinDot
 
 TUNED = TARGET.tuning.thin_products
 _RANDOM = np.random.default_rng(7)

@@ -56,7 +56,7 @@ def convolution(padding: list[tuple[int, int]], reverse: bool = False, precision
 
 
 def is_tiled(function: Any, *arrays: Any) -> bool:
-    rows = lower(built(function, arrays), LOWERINGS, LEAST).rows
+    rows = lower(built(function, arrays), LOWERINGS, LEAST).thunks
     kernels = [row for row in rows if isinstance(row, KernelThunk)]
     return any(value.name.endswith(".points") for row in kernels for value in row.writes)
 

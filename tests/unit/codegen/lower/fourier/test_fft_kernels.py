@@ -34,7 +34,7 @@ def _added(outer: int, inner: int, n: int) -> KernelThunk:
     kernel = context.kernel((outer,), inner, one, other, (n, n, n))
     assert kernel.lanes == LANES
     kernel.add()
-    (row,) = context.lowering.rows
+    (row,) = context.lowering.thunks
     assert isinstance(row, KernelThunk)
     assert (row.reads[0], row.writes) == (source.value, (target.value,))
     return row
@@ -62,7 +62,7 @@ def test_a_kernel_that_overwrites_its_operand_does_not_read_another() -> None:
     one, other = (Value(_side(8, 8).value.shape, name) for name in "ab")
     add_kernel(lowering, "k", Body(), [], one, other)
     add_kernel(lowering, "k", Body(), [], one, one)
-    apart, in_place = lowering.rows
+    apart, in_place = lowering.thunks
     assert isinstance(apart, KernelThunk)
     assert isinstance(in_place, KernelThunk)
     assert (apart.reads, apart.writes, apart.updates) == ((one,), (other,), ())

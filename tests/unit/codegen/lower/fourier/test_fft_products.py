@@ -26,7 +26,7 @@ def _context() -> Context:
 
 
 def _only(context: Context) -> KernelThunk:
-    (row,) = context.lowering.rows
+    (row,) = context.lowering.thunks
     assert isinstance(row, KernelThunk)
     return row
 

@@ -70,7 +70,7 @@ def test_columns_are_shared_among_threads(assert_same: Same, width: int) -> None
 
 
 def trips_of(module: HloModule) -> int:
-    rows = [row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, KernelThunk)]
+    rows = [row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, KernelThunk)]
     return rows[-1].work_items
 
 

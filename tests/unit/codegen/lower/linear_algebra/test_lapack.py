@@ -140,7 +140,7 @@ def compare(kind: E, rows: Sequence[Any], bound: float | None = None) -> None:
         return ops.tuple(made, parameters[0].builder)
 
     module = built(program, arrays)
-    assert not [r for r in lower(module, LOWERINGS, TARGET).rows if isinstance(r, HostThunk)]
+    assert not [r for r in lower(module, LOWERINGS, TARGET).thunks if isinstance(r, HostThunk)]
     ours, expected = on_cpu(module, arrays), interpreted(module, arrays)
     bound = bound or 2e3 * np.finfo(kind.dtype).eps
     for (target, _, _, config), found, wanted in zip(rows, ours, expected, strict=True):
@@ -202,7 +202,7 @@ def test_matrices_without_elements(kind: E, sizes: tuple[int, int, int]) -> None
 
 
 @two_kinds
-def test_what_is_not_finite_is_told_as_the_evaluator_tells_it(kind: E) -> None:
+def test_what_is_not_finite_is_reported_as_by_the_evaluator(kind: E) -> None:
     names = ("evd", "geev", "gesdd", "gesvd", "potrf", "getrf", "geqrf", "Eigh")
     rows = [r for r in calls(kind, 2, 5, 3) if any(name in r[0] for name in names)]
     for _, _, operands, _ in rows:
@@ -211,7 +211,7 @@ def test_what_is_not_finite_is_told_as_the_evaluator_tells_it(kind: E) -> None:
 
 
 @two_kinds
-def test_what_has_no_factor_is_told_as_the_evaluator_tells_it(kind: E) -> None:
+def test_what_has_no_factor_is_reported_as_by_the_evaluator(kind: E) -> None:
     rows = [r for r in calls(kind, 2, 5, 3) if "potrf" in r[0] or "getrf" in r[0]]
     for _, _, operands, _ in rows:
         operands[0][1] = -np.ones_like(operands[0][1])

@@ -41,7 +41,7 @@ def test_a_batch_is_divided_among_slots_with_memory_of_their_own(count: int) -> 
     assert (k.count, k.core, k.computed) == (count, (3, 4), "f32")
     k.from_column_major(k.to_column_major(0), 0)
     k.done()
-    (row,) = given.rows
+    (row,) = given.thunks
     assert isinstance(row, KernelThunk)
     slots = min(count, SLOTS)
     assert row.work_items == slots
@@ -56,7 +56,7 @@ def test_a_result_that_changes_begins_as_a_copy_of_an_operand() -> None:
     k.read(1)
     k.change(0, 0)
     k.done()
-    copy, row = given.rows
+    copy, row = given.thunks
     assert isinstance(copy, CopyThunk)
     assert isinstance(row, KernelThunk)
     assert copy.source is given.array(given.root.operands[0])
@@ -70,7 +70,7 @@ def test_matrices_without_scratch_memory_may_be_done_in_parts() -> None:
         k.store("f32", k.write(), i, real("f32", 0))
     k.parts = 4
     k.done()
-    (row,) = given.rows
+    (row,) = given.thunks
     assert isinstance(row, KernelThunk)
     assert (row.work_items, row.work) == (12, 100 * CostClass.ACCESS)
 
@@ -81,7 +81,7 @@ def test_long_work_tests_the_cancellation_flag_between_matrices() -> None:
         with k.loop(stores):
             k.store("f32", k.write(), 0, real("f32", 0))
         k.done()
-        (row,) = given.rows
+        (row,) = given.thunks
         assert isinstance(row, KernelThunk)
         assert (CANCELLATION in row.arguments) is is_tested
 

@@ -12,7 +12,7 @@ def _solved(target: str, result: str, *operands: str, options: str = "") -> list
     parameters = ", ".join(f"x{n}" for n in range(len(operands)))
     config = f', backend_config="{options}"' if options else ""
     root = f'{result} custom-call({parameters}), custom_call_target="{target}", {TYPED}{config}'
-    return list(lowered(operands, root).rows)
+    return list(lowered(operands, root).thunks)
 
 
 def test_diagonals_have_no_columns() -> None:

@@ -14,7 +14,7 @@ def _rows(target: str, results: str, options: str, operand: str) -> tuple[Kernel
     """Lower a call to its kernel and some copies."""
     config = f'backend_config="{options}"'
     root = f'{results} custom-call(x0), custom_call_target="{target}", {TYPED}, {config}'
-    rows = lowered([operand], root).rows
+    rows = lowered([operand], root).thunks
     (kernel,) = (row for row in rows if isinstance(row, KernelThunk))
     return kernel, sum(isinstance(row, CopyThunk) for row in rows)
 

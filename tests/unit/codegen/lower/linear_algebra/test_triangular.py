@@ -183,7 +183,9 @@ def assert_natively(program: Any, *arguments: Any) -> None:
     """No row needs the interpreter."""
     module = module_of(program, *arguments)
     run_once(pipeline(TARGET), module)
-    assert not [row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, HostThunk)]
+    assert not [
+        row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, HostThunk)
+    ]
 
 
 @pytest.mark.parametrize("kind", [E.F32, E.C64], ids=lambda kind: kind.text)
@@ -219,7 +221,7 @@ def test_empty_matrices_of_jax() -> None:
     assert_like_jax(lambda a: (*jax.lax.linalg.lu(a), *jnp.linalg.qr(a)), a)
 
 
-def test_a_matrix_without_factor_is_told_to_jax() -> None:
+def test_a_matrix_without_factor_is_reported_to_jax() -> None:
     a = np.array([[[1, 2], [2, 1]], [[2, 0], [9, 2]]], np.float32)
 
     def program(a: Any) -> Any:

@@ -28,7 +28,7 @@ from xla_server.codegen.lower.lowering import kernels_of
 
 FEW_OPERANDS = TARGET.tuning.concatenates.max_loop_operands
 FEW_COPIES = TARGET.tuning.concatenates.max_joined_copies
-MOST_RUNS = TARGET.tuning.loops.pieces.max_runs
+MAX_RUNS = TARGET.tuning.loops.pieces.max_runs
 
 COUNTS = [2, 5, 8, 9, 20, 40, 100]
 FORMS = {
@@ -263,11 +263,11 @@ def test_single_elements_of_few_operands_are_interleaved_by_a_loop(
 def test_computed_operands_are_not_tested_for(form: str) -> None:
     arrays, dimension = operands(form, 30)
     found = kernels(joined(dimension, COMPUTED["all"]), arrays)
-    assert len(found) == -(-30 // MOST_RUNS)
+    assert len(found) == -(-30 // MAX_RUNS)
     for kernel in found:
         assert not re.search(r"\b(select|ge|lt)\(", kernel.source)
         # Each operand is computed once for each element, by one kernel.
-        assert len(kernel.reads) <= MOST_RUNS
+        assert len(kernel.reads) <= MAX_RUNS
     assert not found[0].updates
     assert all(kernel.updates == kernel.writes for kernel in found[1:])
 
@@ -279,7 +279,7 @@ def test_what_is_in_memory_is_copied_beside_computed_operands() -> None:
     assert loops.updates == loops.writes == copies.writes
     assert len(loops.reads) == 4
     (all_loops,) = kernels(
-        joined(dimension, lambda n: 0 < n <= MOST_RUNS - FEW_COPIES), arrays[:MOST_RUNS]
+        joined(dimension, lambda n: 0 < n <= MAX_RUNS - FEW_COPIES), arrays[:MAX_RUNS]
     )
     assert "concatenate_" not in all_loops.source
 

@@ -336,7 +336,7 @@ def test_a_kernel_and_its_epilogue_share_buffers() -> None:
     assert EpilogueKernel().built(Effort.UNOPTIMISED).effort is Effort.UNOPTIMISED
     lowering = Lowering({}, TARGET)
     building.add(lowering, "r", Effort.UNOPTIMISED, updates=(product,))
-    (thunk,) = lowering.rows
+    (thunk,) = lowering.thunks
     assert isinstance(thunk, KernelThunk)
     assert thunk.arguments == (unused, beside, product, operand, CANCELLATION)
     assert (thunk.reads, thunk.writes, thunk.updates) == ((operand, beside), (product,), (product,))

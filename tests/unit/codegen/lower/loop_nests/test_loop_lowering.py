@@ -94,7 +94,7 @@ def test_what_takes_no_time_is_not_optimised(
 ) -> None:
     """Kernels of several numbers are all optimised in one way, however few there are."""
     argument: Any = np.linspace(1, 2, count, dtype=np.float32)
-    rows = compile_module(built(function, [argument])).code.rows
+    rows = compile_module(built(function, [argument])).code.thunks
     (kernel,) = [row for row in rows if isinstance(row, KernelThunk)]
     assert _is_glue(kernel) is is_glue
     ((ours, theirs),) = both(function, argument)
@@ -119,7 +119,7 @@ def test_functions_are_called_where_others_take_the_time(
 ) -> None:
     """Values computed once, or for a row of others, are not worth a copy of the function's code."""
     arguments: list[Any] = [np.full(shape, 1.5, np.float32) for shape in shapes]
-    rows = compile_module(built(function, arguments)).code.rows
+    rows = compile_module(built(function, arguments)).code.thunks
     (kernel,) = [row for row in rows if isinstance(row, KernelThunk)]
     assert ("called_" in kernel.source) is is_called
     assert _is_glue(kernel) is (shapes[0] == ())

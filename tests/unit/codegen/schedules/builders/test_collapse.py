@@ -6,7 +6,7 @@ from tests.unit.codegen.schedules.graphs import load, row, store
 from xla_server.codegen.schedules.builders.collapse import Make, collapsed
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.tracer import Index
-from xla_server.ir.affine import Affine, linear
+from xla_server.ir.analysis.affine import Affine, linear
 
 SIZES = (4, 5, 6)
 

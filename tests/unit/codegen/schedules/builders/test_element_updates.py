@@ -5,7 +5,7 @@ from tests.unit.passes.passing import stated
 from xla_server.codegen.schedules.builders.element_updates import chain_of, update_stores
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.ir.affine import Affine
+from xla_server.ir.analysis.affine import Affine
 
 PARAMETERS = ["f32[6,8]", "f32[2,1]", "s32[]"]
 ZERO = "zero = s32[] constant(0)"

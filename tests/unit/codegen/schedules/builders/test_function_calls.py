@@ -4,7 +4,7 @@ from tests.processors import TARGET
 from tests.unit.codegen.schedules.graphs import function, load, row, sum_of
 from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
 from xla_server.codegen.trace.graph import Apply, Node
-from xla_server.ir.affine import Variable, variable
+from xla_server.ir.analysis.affine import Variable, variable
 
 TUNED = TARGET.tuning.loops
 ROWS = Variable(100, "i")

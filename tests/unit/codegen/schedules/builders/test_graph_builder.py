@@ -11,7 +11,7 @@ from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.graph_builder import GraphBuilder, applied
 from xla_server.codegen.trace.graph import Immediate, Load, Reduction, Store
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 
 ROWS, COLUMNS = Variable(6, "i"), Variable(40, "j")

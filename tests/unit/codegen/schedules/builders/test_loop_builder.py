@@ -15,7 +15,7 @@ from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.nests.rows import row_kernel
 from xla_server.codegen.trace.graph import Accumulator, Immediate, Node, Reduction, ReductionResult
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 
 ROWS = Variable(5, "i")
 

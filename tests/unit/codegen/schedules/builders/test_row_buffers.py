@@ -81,24 +81,18 @@ def test_rows_too_long_for_the_stack_are_computed_again() -> None:
     assert texts.count("exp_f32(") > 1 or len(texts) > 1
 
 
-def test_sums_of_one_row_share_what_they_add_up() -> None:
-    def moments(x: Any) -> Any:
-        return jnp.exp(x).sum(1) / (jnp.exp(x) * x).sum(1)
-
+@pytest.mark.parametrize(
+    ("moments", "once"),
+    [
+        (lambda x: jnp.exp(x).sum(1) / (jnp.exp(x) * x).sum(1), ["exp_f32(", "range(40)"]),
+        (lambda x: (x.sum(0), (x * x).sum(0), x.max(0)), ["range(0, 24, 8)"]),
+    ],
+    ids=["one_row", "columns"],
+)
+def test_sums_share_what_they_read(moments: Any, once: list[str]) -> None:
     module = imported(lower(moments, X))
     (text,) = texts_of(module)
-    assert text.count("exp_f32(") == text.count("range(40)") == 1
-    for compiled, expected in zip(on_cpu(module, (X,)), interpreted(module, (X,)), strict=True):
-        np.testing.assert_allclose(compiled, expected, rtol=2e-6, atol=2e-5)
-
-
-def test_sums_of_columns_share_what_they_read() -> None:
-    def moments(x: Any) -> Any:
-        return (x.sum(0), (x * x).sum(0), x.max(0))
-
-    module = imported(lower(moments, X))
-    (text,) = texts_of(module)
-    assert text.count("range(0, 24, 8)") == 1
+    assert [text.count(each) for each in once] == [1] * len(once)
     for compiled, expected in zip(on_cpu(module, (X,)), interpreted(module, (X,)), strict=True):
         np.testing.assert_allclose(compiled, expected, rtol=2e-6, atol=2e-5)
 

@@ -2,7 +2,7 @@
 
 from tests.unit.codegen.schedules.graphs import function, load, store, sum_of
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes, prologue_of
-from xla_server.ir.affine import Affine, Computed, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Computed, Variable, variable
 
 ROWS, K = Variable(8, "i"), Variable(64, "k")
 

@@ -28,7 +28,7 @@ from xla_server.codegen.trace.graph import (
     Store,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.ir.affine import Variable, linear, variable
+from xla_server.ir.analysis.affine import Variable, linear, variable
 from xla_server.runtime.native import callable_at
 
 BLOCK = TARGET.tuning.loops.column_block

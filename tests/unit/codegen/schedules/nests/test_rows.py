@@ -8,7 +8,7 @@ from xla_server.codegen.kernel_ir.statements import For, Stop
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.nests.rows import row_kernel
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 
 
 def _kernel(*sizes: int, cancellation: int | None = None) -> Kernel:

@@ -16,7 +16,7 @@ from xla_server.codegen.schedules.builders.scalar_builder import Named
 from xla_server.codegen.schedules.nests.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.trace.graph import Apply, Immediate, Node, Store, reached
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.ir.affine import Affine
+from xla_server.ir.analysis.affine import Affine
 from xla_server.ir.traversal import in_post_order
 
 S64, S4 = KERNEL_TYPE[ElementType.S64], KERNEL_TYPE[ElementType.S4]

@@ -15,7 +15,7 @@ from xla_server.codegen.schedules.nests.window_graph import (
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
-from xla_server.ir.affine import Variable, linear, variable
+from xla_server.ir.analysis.affine import Variable, linear, variable
 
 ZERO = "zero = f32[] constant(0)"
 

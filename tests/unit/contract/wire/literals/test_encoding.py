@@ -10,7 +10,7 @@ from xla_contract.types.layout import Layout, PaddingValue
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals import encoding as literal_encoding
-from xla_contract.wire.literals.encoding import encode_literal_message, most_bytes
+from xla_contract.wire.literals.encoding import encode_literal_message, max_encoded_bytes
 from xla_contract.wire.literals.proto import literal_to_proto
 
 MEBIBYTE = 1 << 20
@@ -64,12 +64,12 @@ def test_elements_take_no_more_than_is_said(element_type: ElementType) -> None:
     if element_type is ElementType.PRED:
         memory[:] = 1
     literal = Literal.from_numpy(memory.view(element_type.dtype))
-    size, most = len(encode_literal_message(request(), literal)), most_bytes(literal.shape)
+    size, most = len(encode_literal_message(request(), literal)), max_encoded_bytes(literal.shape)
     assert size - 64 <= most
     # Integers that are all ones take ten bytes where they are of 64 bits or negative.
     assert most <= 2 * size
     pair = Literal.tuple_of([literal, Literal.token(), literal])
-    assert most_bytes(pair.shape) == 2 * most
+    assert max_encoded_bytes(pair.shape) == 2 * most
 
 
 def test_whatever_is_true_is_one() -> None:

@@ -80,7 +80,7 @@ def test_numbers_are_counted_before_they_are_parsed(
         check_parse_size(kind, whole(numbers))
 
 
-def test_what_is_told_is_what_is_told_of_parsed_messages() -> None:
+def test_what_is_reported_equals_that_of_parsed_messages() -> None:
     for text in ("s64[2]{0}", "s64[2]", "s64[?]{0}", "s32[2]{0}", "f32[2]{0}", "token[]", "()"):
         literal = shape(text) + ONES
         with pytest.raises(InvalidArgumentError) as caught:

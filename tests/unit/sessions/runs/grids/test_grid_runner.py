@@ -215,7 +215,7 @@ def test_results_are_kept_all_or_none() -> None:
     assert service.engine.memory.used_bytes == 0
 
 
-def test_the_error_of_the_first_to_fail_is_told_and_the_others_stop(
+def test_the_error_of_the_first_to_fail_is_reported_and_the_others_stop(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executable, run = on_grid(service, endless()), service.runner.run

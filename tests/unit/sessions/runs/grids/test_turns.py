@@ -1,4 +1,4 @@
-"""Participants of small programs that take turns in one thread, and what meetings keep."""
+"""Participants of small programs that take turns in one thread, and what collectives keep."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +8,13 @@ import pytest
 
 from tests.corpus.grids import BACKENDS, module_of
 from tests.corpus.hlo_text import parse_hlo
-from tests.unit.sessions.runs.grids.meeting_programs import GRID, X, reducing
+from tests.unit.sessions.runs.grids.collective_programs import GRID, X, reducing
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Device
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import (
-    ALWAYS_KEPT_BYTES,
-    KEPT_BYTES,
-    MeetingPlan,
-)
+from xla_server.execution.collectives_protocol import ALWAYS_KEPT_BYTES, KEPT_BYTES, CollectivePlan
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits
@@ -84,7 +80,7 @@ def test_what_members_copy_for_others_counts_as_memory(size: int, bytes_each: in
 
 
 def test_programs_keep_little_memory_for_their_next_executions() -> None:
-    first, second, small = (MeetingPlan([]) for _ in range(3))
+    first, second, small = (CollectivePlan([]) for _ in range(3))
     small.keep("small", ALWAYS_KEPT_BYTES)
     first.keep("first", KEPT_BYTES // 2 + 1)
     assert first.idle

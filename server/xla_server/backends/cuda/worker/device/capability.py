@@ -1,7 +1,7 @@
 """The compute capability that programs are compiled for on a device."""
 
 from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
-from xla_server.target.gpu import GPUS
+from xla_server.target.gpu.properties import GPUS
 
 
 def capability(major: int, minor: int) -> str:

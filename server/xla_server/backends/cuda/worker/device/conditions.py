@@ -85,19 +85,19 @@ class ConditionNode(NamedTuple):
     setters: Sequence[Any]
 
 
-Tell = Callable[[str, Sequence[int], int], None]
+LaunchSetter = Callable[[str, Sequence[int], int], None]
 """Launch a kernel of SYMBOLS, of one thread, with 64-bit values in a stream."""
 
 
 class Conditions:
     """Adds conditional nodes to graphs under stream capture.
 
-    `cuda` are the driver's bindings, and `tell` launches a kernel. A driver without such nodes
+    `cuda` are the driver's bindings, and `launch` launches a kernel. A driver without such nodes
     refuses them with CudaError.
     """
 
-    def __init__(self, cuda: Any, captures: Captures, context: Any, tell: Tell) -> None:
-        self._cuda, self._captures, self._context, self._tell = cuda, captures, context, tell
+    def __init__(self, cuda: Any, captures: Captures, context: Any, launch: LaunchSetter) -> None:
+        self._cuda, self._captures, self._context, self._launch = cuda, captures, context, launch
 
     def loop(self, read: LoopCondition, body: Callable[[int], None], stream: int) -> ConditionNode:
         """Add a loop that executes `body` while the predicate holds and `stop` is zero."""
@@ -124,7 +124,7 @@ class Conditions:
 
     def _set(self, symbol: str, condition: int, read: Sequence[int], stream: int) -> Any:
         """Add the kernel that sets a condition by what it reads, and return its node."""
-        self._tell(symbol, (condition, *read), stream)
+        self._launch(symbol, (condition, *read), stream)
         return self._captures.last_node(stream)
 
     def _new(self, stream: int) -> int:

@@ -31,7 +31,7 @@ from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.libraries import Libraries
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
-from xla_server.target.gpu import STATIC_SHARED_BYTES
+from xla_server.target.gpu.properties import STATIC_SHARED_BYTES
 
 try:
     _LIBRARY = ctypes.CDLL("libcuda.so.1")
@@ -84,7 +84,7 @@ class CudaDriver:
         """Streams without work since they were last synchronised."""
         self._libraries = Libraries(self)
         self._captures = Captures(cuda)
-        conditions = Conditions(cuda, self._captures, self._context, self._tell)
+        conditions = Conditions(cuda, self._captures, self._context, self._launch_setter)
         self.capture_loop, self.capture_case = conditions.loop, conditions.case
 
     def _described(self, device: Any) -> protocol.DeviceDescription:
@@ -308,7 +308,7 @@ class CudaDriver:
     def _setter(self, symbol: str, values: Sequence[int]) -> KernelLaunch:
         return KernelLaunch(self._setters[symbol], 1, 1, 0, values)
 
-    def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
+    def _launch_setter(self, symbol: str, values: Sequence[int], stream: int) -> None:
         self.enqueue(self._setter(symbol, values), stream)
 
     def _jit_log(self, image: Any) -> str:

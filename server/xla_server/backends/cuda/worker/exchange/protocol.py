@@ -1,6 +1,6 @@
 """Records that the server and the worker of a device exchange.
 
-A program is a sequence of rows over numbered slots. A slot has the address of an array: first all
+A program is a sequence of thunks over numbered slots. A slot has the address of an array: first all
 parameters, then results, constants, and values of the arena, as many as `DeviceProgram` has. The
 last slot has the address of the run's cancellation flag.
 """
@@ -73,14 +73,14 @@ class HostStep:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Jump:
-    """Jump to a row."""
+    """Jump to a thunk."""
 
-    row: int
+    target: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Branch:
-    """Jump to a row if the predicate, one byte, is zero, else continue with the next row."""
+    """Jump to a thunk if the predicate, one byte, is zero, else continue with the next thunk."""
 
     predicate: int
     otherwise: int
@@ -88,13 +88,13 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Switch:
-    """Jump to the row with the number in a slot, an s32; to the last one for other numbers."""
+    """Jump to the thunk with the number in a slot, an s32; to the last one for other numbers."""
 
     index: int
-    rows: tuple[int, ...]
+    targets: tuple[int, ...]
 
 
-DeviceRow: TypeAlias = Launch | LibraryCall | Copy | HostStep | Jump | Branch | Switch
+DeviceThunk: TypeAlias = Launch | LibraryCall | Copy | HostStep | Jump | Branch | Switch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class DeviceProgram:
 
     modules: tuple[bytes, ...]
     kernels: tuple[DeviceKernel, ...]
-    rows: tuple[DeviceRow, ...]
+    thunks: tuple[DeviceThunk, ...]
     parameter_count: int
     constants: tuple[bytes, ...]
     results: tuple[int, ...]

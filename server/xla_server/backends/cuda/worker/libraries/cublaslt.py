@@ -26,7 +26,7 @@ from xla_server.codegen.gpu.plans.library_plans import (
     GemmPlan,
     Matrix,
 )
-from xla_server.target.epilogue import NO_EPILOGUE, Activation
+from xla_server.target.gpu.epilogue import NO_EPILOGUE, Activation
 
 DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(
     {

@@ -28,7 +28,7 @@ from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
 from xla_server.backends.cuda.worker.libraries.library import Libraries, LibraryError
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, WORKSPACE_ALIGNMENT
-from xla_server.target.convolution import Direction
+from xla_server.target.gpu.convolution import Direction
 
 DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(
     {ElementType.F32: 0, ElementType.F64: 1, ElementType.F16: 2, ElementType.BF16: 9}
@@ -39,8 +39,8 @@ REFUSED = frozenset(Note) - {Note.TENSOR_CORE}
 """Notes of engines that no plan uses: all but tensor cores. So no engine computes f32 in f16, adds
 up in no fixed order, or transforms its operands."""
 
-_TOLD = 8
-"""Most reasons that the error of a convolution without an engine lists."""
+_MAX_REASONS = 8
+"""Maximum of reasons that the error of a convolution without an engine lists."""
 
 _IDS = {"X": 1, "W": 2, "Y": 3}
 """Numbers of the arrays of a convolution, for the library's graph."""
@@ -154,8 +154,8 @@ class PreparedConvolution:
                     return plan
                 self._refusals.append(f"a workspace of {room} bytes")
         version = self._backend.version
-        told = "; ".join(list(dict.fromkeys(self._refusals))[:_TOLD]) or "no reason given"
-        raise CudnnError(f"cuDNN {version} has no engine that may be taken: {told}")
+        reasons = "; ".join(list(dict.fromkeys(self._refusals))[:_MAX_REASONS]) or "no reason given"
+        raise CudnnError(f"cuDNN {version} has no engine that may be taken: {reasons}")
 
     def _refused_notes(self, configuration: Descriptor) -> list[str]:
         """Return the names of the notes for which an engine must not be used."""

@@ -40,10 +40,10 @@ MAX_RUNS = 96
 MAX_CALLS = 16
 """Most other concurrent requests; they never wait for a run, so each of them ends."""
 
-_START_PATIENCE = 120.0
+_START_TIMEOUT = 120.0
 """Timeout for a worker to open its device, in seconds."""
 
-_EXIT_PATIENCE = 5.0
+_EXIT_TIMEOUT = 5.0
 """Timeout for a process to end once its connections are closed, in seconds."""
 
 _SHOWN = 4000
@@ -212,7 +212,7 @@ class WorkerProcess:
         self.description = self._described()
 
     def _described(self) -> DeviceDescription:
-        self._control.settimeout(_START_PATIENCE)
+        self._control.settimeout(_START_TIMEOUT)
         try:
             answer = messages.Reader(self._control).receive(messages.MAX_ANSWER_BYTES)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
@@ -287,11 +287,11 @@ class WorkerProcess:
         self._process.kill()
         self.lost(reason)
 
-    def close(self, patience: float) -> None:
-        """End the process; kill it if it has not ended after `patience` seconds."""
+    def close(self, timeout: float) -> None:
+        """End the process; kill it if it has not ended after `timeout` seconds."""
         with self._lock:
             self.loss = self.loss or Loss("a device must be open, got a closed one", "")
-            self._end(patience)
+            self._end(timeout)
 
     def _taken(self) -> Connection:
         with self._lock:
@@ -318,17 +318,17 @@ class WorkerProcess:
                 return
         connection.close()
 
-    def _end(self, patience: float = _EXIT_PATIENCE) -> int | None:
+    def _end(self, timeout: float = _EXIT_TIMEOUT) -> int | None:
         """End the process and return its exit code; None if it cannot be killed."""
         self._control.close()
         for connection in self._idle:
             connection.close()
         self._idle.clear()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(patience)
+            return self._process.wait(timeout)
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(_EXIT_PATIENCE)
+            return self._process.wait(_EXIT_TIMEOUT)
         return None
 
     def _errors(self) -> str:

@@ -22,19 +22,19 @@ from xla_server.backends.cuda.worker.supervisor.launched_run import LaunchedRun
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Array
 
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 """Timeout for a worker to stop a run, or to end, in seconds."""
 
 
 class DeviceWorker:
     """A device and its worker."""
 
-    def __init__(self, ordinal: int, command: Sequence[str], patience: float = _PATIENCE) -> None:
+    def __init__(self, ordinal: int, command: Sequence[str], timeout: float = _TIMEOUT) -> None:
         """Start the worker of a device by `command`, which gets the arguments of `child.py`.
 
-        A worker has `patience` seconds to stop a run. Raises NoDeviceError, with the reason.
+        A worker has `timeout` seconds to stop a run. Raises NoDeviceError, with the reason.
         """
-        self.ordinal, self._command, self._patience = ordinal, tuple(command), patience
+        self.ordinal, self._command, self._timeout = ordinal, tuple(command), timeout
         self._lock = threading.Lock()
         self._is_closed = False
         self._process = WorkerProcess(ordinal, self._command, 1)
@@ -69,7 +69,7 @@ class DeviceWorker:
 
         Raises as `placed` does, and RequestError if the driver does not load it.
         """
-        loaded = LoadedDeviceProgram(self, program, self._patience)
+        loaded = LoadedDeviceProgram(self, program, self._timeout)
         loaded.constants()
         return loaded
 
@@ -77,7 +77,7 @@ class DeviceWorker:
         """End the process; nothing may be used afterwards."""
         with self._lock:
             self._is_closed = True
-            self._process.close(self._patience)
+            self._process.close(self._timeout)
 
     def process(self) -> WorkerProcess:
         """Return the process, a new one if the last was lost."""
@@ -162,9 +162,9 @@ class LoadedDeviceProgram:
     """A program in a device's worker; it is loaded again if the worker was replaced."""
 
     def __init__(
-        self, worker: DeviceWorker, program: protocol.DeviceProgram, patience: float
+        self, worker: DeviceWorker, program: protocol.DeviceProgram, timeout: float
     ) -> None:
-        self._worker, self._program, self._patience = worker, program, patience
+        self._worker, self._program, self._timeout = worker, program, timeout
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
 
@@ -192,7 +192,7 @@ class LoadedDeviceProgram:
         with (
             _room(self._worker.ordinal),
             loaded.process.connection(cancellation) as connection,
-            _Stop(loaded.process, connection, cancellation, self._patience) as stop,
+            _Stop(loaded.process, connection, cancellation, self._timeout) as stop,
         ):
             outcome = stop.call(request)
             try:
@@ -249,7 +249,7 @@ class _Stop:
     _process: WorkerProcess
     _connection: Connection
     _cancellation: Cancellation
-    _patience: float
+    _timeout: float
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     _is_over: bool = False
     _is_waiting: bool = False
@@ -282,7 +282,7 @@ class _Stop:
         with self._lock:
             if not self._is_over:
                 self._process.shared.set_word(self._connection.index, STOP)
-                self._timer = threading.Timer(self._patience, self._kill)
+                self._timer = threading.Timer(self._timeout, self._kill)
                 self._timer.daemon = True
                 self._timer.start()
 
@@ -290,7 +290,7 @@ class _Stop:
         with self._lock:
             hangs = self._is_waiting and not self._is_over
         if hangs:
-            self._process.kill(f"it did not stop a run in {self._patience} seconds")
+            self._process.kill(f"it did not stop a run in {self._timeout} seconds")
 
 
 def _checked(parameters: Sequence[DeviceMemory]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,8 +5,8 @@ from xla_server.codegen.gpu.lower.thunks.library_thunks import add_with_workspac
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.library_convolution import library_convolution
-from xla_server.target.convolution import Direction
+from xla_server.passes.canonicalize.convolutions.library_convolution import library_convolution
+from xla_server.target.gpu.convolution import Direction
 
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:

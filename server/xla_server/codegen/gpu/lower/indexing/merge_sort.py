@@ -23,7 +23,7 @@ from xla_server.codegen.kernel_ir.statements import Barrier, Break, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
+from xla_server.target.gpu.properties import STATIC_SHARED_BYTES, WARP
 
 MAX_TILE = 2048
 """Largest number of entries that a block of 256 threads sorts: two copies fit in shared memory."""

@@ -29,7 +29,7 @@ from xla_server.codegen.trace.graph import Reduction
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
-from xla_server.target.gpu import COUNTED_LANES
+from xla_server.target.gpu.properties import COUNTED_LANES
 
 
 def lower_loop(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -36,7 +36,7 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.reduction.scan import ScanStep, step_of
 from xla_server.fusion.analysis.windows import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
-from xla_server.target.gpu import WARP
+from xla_server.target.gpu.properties import WARP
 
 _DISTANCES = (1, 2, 4, 8, 16)
 """Lanes between the operands of each step of a scan in a warp: powers of two below its 32 lanes."""

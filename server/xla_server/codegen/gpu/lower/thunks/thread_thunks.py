@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.schedules.builders.scalar_builder import load_element
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.target.gpu import BLOCK_THREADS, MAX_BLOCK_THREADS
+from xla_server.target.gpu.properties import BLOCK_THREADS, MAX_BLOCK_THREADS
 
 
 def thread_thunk(

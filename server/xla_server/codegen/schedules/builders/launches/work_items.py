@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Store
-from xla_server.ir.affine import Variable
+from xla_server.ir.analysis.affine import Variable
 from xla_server.target.loop_tuning import LoopNests
 
 

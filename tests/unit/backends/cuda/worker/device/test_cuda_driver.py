@@ -90,7 +90,7 @@ def test_a_device_that_does_not_open_is_refused(
         opened(0)
 
 
-def test_a_machine_without_a_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise OSError(f"{name}: no such file")
 
@@ -212,8 +212,8 @@ def test_a_run_and_transfers_have_streams_of_their_own_and_results_their_memory_
         send(end[0], Request(body, freed))
         return end[1].receive(1 << 20)
 
-    rows = [launch("increment", 0, 2), launch("increment", 2, 1)]
-    loaded = answer(running, Load(program(*rows, results=[5], arena=[0], count=5), ()))
+    thunks = [launch("increment", 0, 2), launch("increment", 2, 1)]
+    loaded = answer(running, Load(program(*thunks, results=[5], arena=[0], count=5), ()))
     argument = answer(sending, Allocate(5, b"12345"))
     (result,) = answer(running, Run(loaded, (argument,))).results
     assert answer(sending, Download(result, 5)) == b"12345"
@@ -300,7 +300,7 @@ def test_a_module_is_unloaded_with_its_last_kernel(driver: Any, cuda: FakeBindin
     assert cuda.named("cuModuleUnload") == [[MODULE]]
 
 
-def test_a_module_that_does_not_load_is_told_with_the_compilers_words(
+def test_a_module_that_does_not_load_is_reported_with_the_compilers_words(
     driver: Any, cuda: FakeBindings
 ) -> None:
     cuda.fails["cuModuleLoadData"] = CUresult.CUDA_ERROR_INVALID_PTX

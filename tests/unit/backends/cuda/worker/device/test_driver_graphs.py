@@ -178,10 +178,10 @@ def test_a_driver_that_does_not_load_their_kernels_has_graphs_without_loops(
 
 def test_a_body_that_fails_leaves_no_stream_captured(driver: Any, cuda: FakeBindings) -> None:
     def fails(stream: int) -> None:
-        raise ValueError("no such row")
+        raise ValueError("no such thunk")
 
     driver.begin_capture(7)
-    with pytest.raises(ValueError, match="no such row"):
+    with pytest.raises(ValueError, match="no such thunk"):
         driver.capture_loop(LoopCondition(5, 6), fails, 7)
     assert list(cuda.captured) == [7]
     assert len(cuda.named("cuStreamDestroy")) == 1

@@ -91,7 +91,7 @@ def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceW
     del results
 
 
-def test_a_run_and_a_transfer_at_the_same_time_are_told_and_other_devices_go_on(
+def test_a_run_and_a_transfer_at_the_same_time_are_reported_and_other_devices_go_on(
     pipes: Path, worker: DeviceWorker
 ) -> None:
     other = DeviceWorker(1, COMMAND)
@@ -123,17 +123,17 @@ def test_a_sticky_error_ends_the_worker_and_the_log_has_the_last_launches(
     assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
 
 
-def test_a_new_program_is_told_with_the_launch_that_failed(
+def test_a_new_program_is_reported_with_the_launch_that_failed(
     worker: DeviceWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = [launch("increment", 0, 0), launch("fault", 0, 0), launch("begin")]
-    loaded, argument = worker.load(program(*rows)), uploaded(worker, ONE)
+    thunks = [launch("increment", 0, 0), launch("fault", 0, 0), launch("begin")]
+    loaded, argument = worker.load(program(*thunks)), uploaded(worker, ONE)
     with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError):
         run(loaded, argument)
     assert caplog.text.strip().endswith("last launches: increment, fault")
 
 
-def test_a_worker_that_dies_while_a_step_runs_is_told(worker: DeviceWorker) -> None:
+def test_a_worker_that_dies_while_a_step_runs_is_reported(worker: DeviceWorker) -> None:
     def step(number: int, access: HostAccess) -> None:
         killed(worker)
         access.read(0, np.zeros(1, np.uint8))
@@ -236,20 +236,6 @@ def test_a_cancelled_step_abandons_its_run(worker: DeviceWorker) -> None:
     assert used(worker) == 0
 
 
-def test_a_worker_that_does_not_stop_is_ended(
-    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture
-) -> None:
-    cancellation = Cancellation()
-    loaded = worker.load(program(launch("hang")))
-    running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
-    begun(pipes)
-    with caplog.at_level(logging.ERROR):
-        cancellation.cancel()
-        with pytest.raises(UnavailableError):
-            running.result()
-    assert "it did not stop a run in 0.2 seconds" in caplog.text
-
-
 def test_calls_go_on_beside_a_run(pipes: Path, worker: DeviceWorker) -> None:
     loaded = worker.load(program(launch("wait")))
     running = InThread(run, loaded, uploaded(worker, ONE))
@@ -304,11 +290,14 @@ def test_a_loop_of_a_graph_stops_at_its_next_turn(pipes: Path, worker: DeviceWor
     assert used(worker) == 1
 
 
-def test_a_loop_of_a_graph_that_hangs_ends_its_worker(
-    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "hangs", [program(launch("hang")), looping("late_hang")], ids=["launch", "graph"]
+)
+def test_a_worker_that_does_not_stop_is_ended(
+    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture, hangs: DeviceProgram
 ) -> None:
     cancellation = Cancellation()
-    loaded = worker.load(looping("late_hang"))
+    loaded = worker.load(hangs)
     running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
     begun(pipes)
     with caplog.at_level(logging.ERROR):
@@ -320,8 +309,8 @@ def test_a_loop_of_a_graph_that_hangs_ends_its_worker(
 
 def test_a_program_with_graphs_waits_for_room_to_be_made(worker: DeviceWorker) -> None:
     most = fake_driver.TOTAL_BYTES - 2048
-    rows = [launch("increment", 0, 0), launch("increment", 0, 1)]
-    loaded, argument = worker.load(program(*rows, results=[most])), uploaded(worker, ONE)
+    thunks = [launch("increment", 0, 0), launch("increment", 0, 1)]
+    loaded, argument = worker.load(program(*thunks, results=[most])), uploaded(worker, ONE)
     for turn in range(6):
         results = run(loaded, argument)
         with pytest.raises(ResourceExhaustedError):

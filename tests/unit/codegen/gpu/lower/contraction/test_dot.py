@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax.programs import lower
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin.lowered import compiled, grids, lowered
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import imported, interpreted
@@ -82,7 +82,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_dimensions_are_told_and_not_moved(name: str) -> None:
+def test_dimensions_are_reported_and_not_moved(name: str) -> None:
     function, *arguments = FORMS[name]
     module = module_of(function, *arguments)
     dots = [i for i in module.entry.instructions if i.opcode is Opcode.DOT]

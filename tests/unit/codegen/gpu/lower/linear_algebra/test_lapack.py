@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.sweep.draws.depth import FULL
 from tests.corpus.jax.programs import lower
-from tests.cuda.outcomes import assert_near
+from tests.cuda.checks.outcomes import assert_near
 from tests.cuda_twin import lowered
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import interpreted

@@ -9,20 +9,20 @@ from xla_client import Op, ops
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import units_of
-from xla_server.target.gpu import COUNTED_LANES
+from xla_server.target.gpu.properties import COUNTED_LANES
 
 FLOATS = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def test_a_result_may_be_where_its_operand_was() -> None:
-    (row,) = lowered(built(lambda x: ops.exp(x), (FLOATS,))).rows
+    (row,) = lowered(built(lambda x: ops.exp(x), (FLOATS,))).thunks
     assert isinstance(row, KernelThunk)
     assert isinstance(row.kernel, GridKernel)
     assert row.in_place == ((row.writes[0], row.reads[0]),)
 
 
 def test_a_result_that_reads_its_operand_elsewhere_may_not() -> None:
-    (row,) = lowered(built(lambda x: ops.rev(x, (0,)), (FLOATS,))).rows
+    (row,) = lowered(built(lambda x: ops.rev(x, (0,)), (FLOATS,))).thunks
     assert isinstance(row, KernelThunk)
     assert row.in_place == ()
 
@@ -35,7 +35,7 @@ def test_an_update_is_a_copy_and_a_kernel_over_the_box(start: int) -> None:
     arguments = FLOATS, np.full((2, 2), -1, np.float32), np.int32(start)
     module = built(updated, arguments)
     code = lowered(module)
-    copy, kernel = code.rows
+    copy, kernel = code.thunks
     assert isinstance(copy, CopyThunk)
     assert isinstance(kernel, KernelThunk)
     assert kernel.updates == (copy.target,)
@@ -45,7 +45,7 @@ def test_an_update_is_a_copy_and_a_kernel_over_the_box(start: int) -> None:
 
 
 def test_arrays_without_elements_launch_nothing() -> None:
-    assert lowered(built(lambda x: ops.exp(x), (FLOATS[:0],))).rows == []
+    assert lowered(built(lambda x: ops.exp(x), (FLOATS[:0],))).thunks == []
 
 
 def test_the_time_of_few_threads_is_that_of_one() -> None:

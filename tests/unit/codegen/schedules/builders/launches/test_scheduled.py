@@ -6,7 +6,7 @@ from tests.processors import TARGET
 from tests.unit.codegen.kernel_ir.kernels import sums_of_rows
 from tests.unit.codegen.schedules.graphs import load, sum_of
 from xla_server.codegen.schedules.builders.launches.scheduled import evaluations_of, scheduled
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 
 LOOP = Variable(50, "k")
 

@@ -12,7 +12,7 @@ from xla_server.codegen.schedules.builders.launches.work_items import inner_loop
 from xla_server.codegen.trace.graph import Position, Store
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.codegen.trace.tracer import Index
-from xla_server.ir.affine import ZERO, Variable
+from xla_server.ir.analysis.affine import ZERO, Variable
 
 TUNED = TARGET.tuning.loops
 

@@ -1,0 +1,1 @@
+"""Arguments of operations: checks by annotations; operands, scalars and windows."""

@@ -1,0 +1,1 @@
+"""Analyses of instructions: index maps, side effects, groups of participants."""

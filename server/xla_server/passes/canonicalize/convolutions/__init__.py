@@ -1,0 +1,1 @@
+"""Convolutions as dots, as im2col products, with channels last, or in a GPU library's form."""

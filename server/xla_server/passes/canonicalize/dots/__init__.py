@@ -1,0 +1,1 @@
+"""Dots in the forms that lowering has fast kernels for."""

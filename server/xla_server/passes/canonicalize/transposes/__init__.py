@@ -1,0 +1,1 @@
+"""Transposes that their readers absorb, or that move to where they cancel."""

@@ -1,0 +1,1 @@
+"""GPUs as targets: properties by compute capability, kernels and library calls, tuning."""

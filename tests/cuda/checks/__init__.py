@@ -1,0 +1,1 @@
+"""Groups of checks of a driver, of its libraries, and of a platform on them."""

@@ -1,0 +1,1 @@
+"""Differences that are right, by tolerance or by a known reason."""

@@ -1,0 +1,1 @@
+"""Modules made small, or to one instruction, that still show a difference."""
