@@ -28,10 +28,6 @@ class FourierTransforms:
     idle_blocks: float = 0.5
     """Average time that a thread waits at the end of a kernel for others, in blocks."""
 
-    min_used_lanes: float = 0.6
-    """Fraction of used lanes below which lines are gathered across outer dimensions. A gather costs
-    as much as the passes of a short line: always gathered, rows took 2 to 8 times as long."""
-
     max_full_table: int = 1 << 14
     """Most roots of unity of a split line that are all stored in a table. Larger tables leave the
     cache, so longer lines compute each root as the product of two."""
