@@ -196,15 +196,6 @@ class LoopNests:
     min_interleaved_elements: int = 16
     """Shortest last dimension, in elements, for which interleaving is worth its code."""
 
-    seldom_factor: int = 16
-    """Smallest ratio of other evaluations to those of a value for which its function is called
-    instead of inlined: LLVM takes long for a copy of a function.
-    """
-
-    called_rows: tuple[int, int] = (6, 32)
-    """Shortest and longest rows, in elements, for which functions are called: softmax of rows of 8
-    takes 0.73 of the time, elementwise loops take 4 to 27 % more (LOG, sixth round)."""
-
     gather_work: int = 64
     """Cost of dividing the indices of a vector and gathering its elements, in operations. Rows of
     up to three elements of one exponential become one loop (LOG, rows of fewer elements than a

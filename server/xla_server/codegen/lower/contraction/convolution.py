@@ -23,7 +23,7 @@ from xla_server.codegen.lower.contraction.winograd import Tiled, add_tiles, fits
 from xla_server.codegen.lower.loop_nests.epilogue import Product
 from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.movement.reordering import in_order, permuted
+from xla_server.codegen.lower.movement.reordering import in_order, is_in_order, permuted
 from xla_server.codegen.trace.contraction import is_filter
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.convolutions.channels_last import has_unit_window
@@ -54,7 +54,7 @@ def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im
     if not can_sum_exactly(i):
         return None, None
     plan = Im2colPlan.of(target, i)
-    is_ready = plan.leading is not None and plan.repacked is None
+    is_ready = plan.leading is not None and is_in_order(i.operands[1].shape, plan.kernel_order)
     return None if is_ready else direct_phases(target, i), plan
 
 

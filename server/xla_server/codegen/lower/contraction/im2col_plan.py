@@ -20,7 +20,7 @@ class Im2colPlan:
 
     Rows are the outer dimension of `matrix` if `depth_inside`, else the inner one. `is_nhwc`:
     products are rows by features. `leading` is the leading dimension, in elements, if the matrix is
-    stored in the input as it is; `repacked` is the copied matrix of a filter that is not.
+    stored in the input as it is; `kernel_order` is the order of the filter's dimensions.
     """
 
     matrix: CopiedMatrix
@@ -28,7 +28,7 @@ class Im2colPlan:
     is_nhwc: bool
     leading: int | None
     kernel_is_transposed: bool
-    repacked: CopiedMatrix | None
+    kernel_order: tuple[int, ...]
     groups: int
     columns: int
     batches: int
@@ -56,7 +56,7 @@ class Im2colPlan:
         matrix = (
             CopiedMatrix(rows, depth, fixed) if depth_inside else CopiedMatrix(depth, rows, fixed)
         )
-        transposed, repacked = _kernel_layout(i, depth_order)
+        transposed, kernel_order = _kernel_order(i, depth_order)
         row_count = math.prod(axis.size for axis in rows)
         depth_count = math.prod(axis.size for axis in depth)
         leading = matrix.leading()
@@ -81,7 +81,7 @@ class Im2colPlan:
             is_nhwc,
             leading,
             transposed,
-            repacked,
+            kernel_order,
             groups,
             columns,
             batches,
@@ -147,21 +147,9 @@ def _depth_order(
     return [*order, d], True
 
 
-def _kernel_layout(
-    i: HloInstruction, depth_order: Sequence[int]
-) -> tuple[bool, CopiedMatrix | None]:
-    """Return whether the filter's matrix is features by depth, and the copy to it, if needed."""
-    numbers = i.attributes.dimension_numbers
-    dimensions = i.operands[1].shape.dimensions
-    strides = dense_strides(dimensions)
-    outputs = numbers.kernel_output_feature_dimension
-    depth = tuple(MatrixAxis(f"d{d}", dimensions[d], strides[d]) for d in depth_order)
-    features = (MatrixAxis("o", dimensions[outputs], strides[outputs]),)
-    by_depth, by_features = CopiedMatrix(depth, features), CopiedMatrix(features, depth)
-    if by_depth.leading() == by_depth.columns:
-        return False, None
-    if by_features.leading() == by_features.columns:
-        return True, None
-    if strides[outputs] == 1:
-        return False, by_depth
-    return True, by_features
+def _kernel_order(i: HloInstruction, depth_order: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
+    """Return whether the filter's matrix is features by depth, and its order of dimensions."""
+    outputs = i.attributes.dimension_numbers.kernel_output_feature_dimension
+    if dense_strides(i.operands[1].shape.dimensions)[outputs] == 1:
+        return False, (*depth_order, outputs)
+    return True, (outputs, *depth_order)

@@ -16,7 +16,8 @@ from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
 from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Tree
-from xla_server.codegen.lower.movement.im2col import Indices, MatrixCopy, add_matrix, indices
+from xla_server.codegen.lower.movement.im2col import Indices, MatrixCopy, indices
+from xla_server.codegen.lower.movement.reordering import in_order
 from xla_server.codegen.trace.elementwise import zero
 
 
@@ -27,10 +28,8 @@ def lower_products(made: Product, plan: Im2colPlan) -> Tree:
     """
     i, lowering = made.producer, made.lowering
     base, kernel = made.operands
-    packed = kernel
-    if plan.repacked is not None:
-        packed = lowering.new(kernel.shape, f"{i.name}.kernel")
-        add_matrix(lowering, plan.repacked, kernel, packed)
+    shape = i.operands[1].shape
+    packed = in_order(lowering, kernel, shape, plan.kernel_order, f"{i.name}.kernel")
     blocks = -(-plan.rows // plan.block_rows)
     tasks = blocks * plan.groups * plan.batches
     items = min(tasks, lowering.target.tuning.convolutions.work_items)

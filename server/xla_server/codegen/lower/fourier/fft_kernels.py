@@ -181,23 +181,18 @@ class BlockKernel:
         return (other, one) if self.options.is_inverse else (one, other)
 
     def _merge(self) -> None:
-        """Merge the outer dimension into the lines if strides allow it, or to use more lanes."""
+        """Merge the outer dimension into the lines if strides allow it."""
         layouts = (self.source, self.target)
         if len(self.sizes) != 1 or self.options.limit or self.has_lane_tables:
             return
         if any(layout.split for layout in layouts):
             return
         steps = [(layout.steps[0], layout.inner_step) for layout in layouts]
-        # The share of lanes that are used without the merge.
-        used_lanes = self.inner / (-(-self.inner // self.lanes) * self.lanes)
-        fewest = self.lowering.target.tuning.fourier.min_used_lanes
         changes: list[dict[str, Any]]
         if self.inner == 1:
             changes = [{"inner_step": outer} for outer, _ in steps]
         elif all(outer == self.inner * inner for outer, inner in steps):
             changes = [{}, {}]
-        elif self.sizes[0] > 1 and used_lanes < fewest:
-            changes = [{"split": (self.inner, outer)} for outer, _ in steps]
         else:
             return
         self.source, self.target = (

@@ -15,12 +15,17 @@ def permuted(shape: Shape, order: Sequence[int]) -> Shape:
     return Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
 
 
+def is_in_order(shape: Shape, order: Sequence[int]) -> bool:
+    """Return whether dimensions are in this order already, those of size 1 aside."""
+    moved = [d for d in order if shape.dimensions[d] != 1]
+    return moved == sorted(moved)
+
+
 def in_order(
     lowering: Lowering, value: Value, shape: Shape, order: Sequence[int], name: str
 ) -> Value:
     """Return a value of a shape with its dimensions in this order: itself, or a copy."""
-    moved = [d for d in order if shape.dimensions[d] != 1]
-    if moved == sorted(moved):
+    if is_in_order(shape, order):
         return value
     result = lowering.new(permuted(shape, order), name)
     reorder(lowering, value, shape, order, result)

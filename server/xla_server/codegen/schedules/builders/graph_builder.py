@@ -8,11 +8,11 @@ import abc
 from collections.abc import Iterable, Sequence, Set
 from typing import cast
 
+from xla_server.codegen.functions.called_functions import called
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Names
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
 from xla_server.codegen.schedules.builders.row_buffers import NO_ROW_BUFFERS
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace import graph
@@ -22,6 +22,10 @@ from xla_server.ir.explicit_stack import Deep, result_of
 
 class GraphBuilder(abc.ABC):
     """Builds the statements of one kernel; subclasses open its loops."""
+
+    _calls_functions = False
+    """Functions of values that depend on no loop are called: inlined, they take longer to compile.
+    """
 
     def __init__(self, stores: Sequence[graph.Store], written: Set[int] = frozenset()) -> None:
         """`written` are arguments that the kernel writes besides the targets of `stores`."""
@@ -33,7 +37,6 @@ class GraphBuilder(abc.ABC):
         self._stack: list[ir.StackArray] = []
         self._shared: list[ir.SharedArray] = []
         self._origins: list[graph.Node | graph.Reduction] = []
-        self._calls: FunctionCalls | None = None
         self._shared_rows = NO_ROW_BUFFERS
         self._row_buffers: dict[int, ir.StackArray] = {}
         self._invariants: Body | None = None
@@ -163,7 +166,8 @@ class GraphBuilder(abc.ABC):
             self._stored[node] = stored = body.let(self._names("v"), load, origin)
             return body.let(name, applied(kind.widen, stored, kind.computed))
         operands: list[ir.Expression] = yield self._all_evaluated(node.operands)
-        function = self._calls.name_of(node) if self._calls else node.function
+        is_once = self._calls_functions and not node.variables
+        function = called(node.function) if is_once else node.function
         value = body.let(name, ir.Apply(function, tuple(operands), Type(node.type)), origin)
         if node in self._shared_rows.written:
             row, loop = self._shared_rows.written[node]

@@ -6,7 +6,6 @@ The parallel loop runs over the product of all dimensions but the innermost.
 import math
 
 from xla_server.codegen.kernel_ir.builder import Body
-from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
 from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.launches.work_items import inner_loops
 from xla_server.codegen.schedules.builders.loop_builder import (
@@ -15,7 +14,6 @@ from xla_server.codegen.schedules.builders.loop_builder import (
     close,
     polling_nest_if_long,
 )
-from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 
 
 def row_kernel(nest: Nest) -> ScheduledKernel:
@@ -26,12 +24,13 @@ def row_kernel(nest: Nest) -> ScheduledKernel:
 class _RowBuilder(LoopBuilder):
     """Builds one work item for each row."""
 
+    _calls_functions = True
+
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
         loops = self._nest.loops
         inner = inner_loops(loops, self._nest.stores, self._tuned)
         outer = loops[: len(loops) - len(inner)]
-        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer, self._tuned)
         self._allocate_rows()
         items = math.prod(loop.size for loop in outer)
         body, axis = Body(self._top), self._axis("t")

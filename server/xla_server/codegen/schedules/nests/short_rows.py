@@ -15,11 +15,9 @@ from xla_server.codegen.kernel_ir.expressions import STOP, StackArray, Value, in
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
 from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.schedules.builders.row_buffers import row_buffers
-from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reduction_groups
 from xla_server.codegen.trace.graph import (
     Apply,
@@ -98,7 +96,6 @@ class _ShortRowBuilder(LoopBuilder):
         """Return the kernel."""
         outer = self._nest.loops[:-1]
         self._allocate_rows()
-        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer, self._tuned)
         results = [node for node in _behind(self._heads) if isinstance(node, ReductionResult)]
         computed = [node for node in self._heads if not isinstance(node, ReductionResult)]
         read = [node for node in _behind(computed) if isinstance(node, ReductionResult)]

@@ -40,14 +40,14 @@ def test_features_first_are_products_of_each_image() -> None:
     assert not plan.is_nhwc
     assert (plan.rows, plan.depth, plan.columns, plan.batches) == (64, 144, 4, 2)
     assert plan.kernel_is_transposed
-    assert plan.repacked is None
+    assert plan.kernel_order == (0, 1, 2, 3)
 
 
-def test_a_kernel_in_any_other_order_is_laid_out_anew() -> None:
+def test_a_kernel_in_any_other_order_is_reordered() -> None:
     operands = ["f32[2,8,8,16]", "f32[3,4,3,16]"]
     window = "window={size=3x3 pad=1_1x1_1}"
     plan = _plan(operands, "f32[2,8,8,4]", f"{window}, dim_labels=b01f_0o1i->b01f")
-    assert plan.repacked is not None
+    assert plan.kernel_order == (1, 0, 2, 3)
 
 
 @pytest.mark.parametrize("groups", ["feature_group_count=4", "batch_group_count=2"])

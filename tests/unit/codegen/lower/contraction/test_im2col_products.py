@@ -24,7 +24,7 @@ def test_each_work_item_has_a_matrix_of_its_own() -> None:
 
 def test_weights_in_another_order_are_laid_out_first() -> None:
     packing, products = kernels(*_given("b01f_0o1i->b01f", "f64[3,64,3,64]"))
-    assert list(sizes(packing).values()) == [(3, 64, 3, 64)]
+    assert list(sizes(packing).values()) == [(64, 3, 3, 64)]
     # The sums at the edges are done again from the weights as they are.
     assert {value.name for value in products.reads} == {"x0", "x1", packing.writes[0].name}
 

@@ -44,7 +44,7 @@ def _added(outer: int, inner: int, n: int) -> KernelThunk:
     ("outer", "inner", "items"),
     [
         (20, 1, 3),  # Rows are lines of one dimension.
-        (20, 3, 8),  # Lanes of a few neighbours are filled by other groups.
+        (20, 3, 20),  # To fill lanes from other groups takes longer than it saves.
         (20, 8, 20),  # Neighbours fill whole vectors.
         (20, 15, 40),
         (1, 3, 1),

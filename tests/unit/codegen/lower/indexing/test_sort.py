@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.building import scalars
-from tests.unit.codegen.compiled import built, on_cpu
+from tests.unit.codegen.compiled import built, on_cpu, texts_of
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
 from xla_client.lib import sorting
@@ -101,6 +101,16 @@ def test_a_comparator_that_contradicts_itself_gives_some_permutation() -> None:
     module = built(lambda a: ops.sort(a, always), [x := values("i4", (50,))])
     (found,) = on_cpu(module, [x])
     np.testing.assert_array_equal(np.sort(found), np.sort(x))
+
+
+@pytest.mark.parametrize(
+    ("length", "k", "in_heap"),
+    [(64, 8, True), (64, 9, False), (256, 16, True), (512, 32, False), (60_000, 1000, True)],
+)
+def test_few_of_many_are_kept_in_a_heap(length: int, k: int, in_heap: bool) -> None:
+    module = built(lambda a: ops.top_k(a, k), [np.zeros((2, length), np.float32)])
+    (text,) = texts_of(module)
+    assert ("keep_entry" in text, "sort_entries" in text) == (in_heap, not in_heap)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
