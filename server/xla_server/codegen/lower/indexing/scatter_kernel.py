@@ -10,12 +10,12 @@ from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Names
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Let, Statement
+from xla_server.codegen.kernel_ir.statements import Let, Statement, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.indexing.scatter_space import Space, UpdateBlocks
-from xla_server.codegen.schedules.builders.launches.stopping import span_of, watched_loop
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, span_of, watched_loop
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     load_element,
