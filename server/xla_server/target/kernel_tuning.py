@@ -53,8 +53,9 @@ class Scatters:
     Results have the same bits as with one work item. Figures are from the sixth round in LOG.
     """
 
-    enough_items: int
-    """Work items of which more are no better: two for each core, and at least 16."""
+    max_ranges: int
+    """Most ranges of a result, each owned by a work item that reads all indices: two for each core,
+    and at least 16. Two cores gain up to 1.4, with 20 to 50 % more processor time."""
 
     column_items: int
     """Work items among which the last dimension is divided: two for each core, and at least four.
@@ -70,6 +71,26 @@ class Scatters:
     columns: tuple[int, int] = (64, 256)
     """Fewest and most elements of the last dimension in a work item: with short runs of many rows
     the overhead is larger than the gain by threads."""
+
+    range_updates: int = 16
+    """Cost of one more range, in update elements: it skips the index vectors of the other
+    ranges."""
+
+    cached_bytes: int = 1 << 22
+    """Largest result, in bytes, into which updates are combined as soon as their range is known: it
+    stays in a cache."""
+
+    min_cached_updates: int = 64
+    """Fewest update elements per index vector for which ranges of such a result pay off. With 16,
+    ranges took 1.1 to 2.1 times as long as one work item, with 63 1.3 to 1.6 times (LOG, scatters
+    into caches)."""
+
+    piece_bytes: int = 4096
+    """Block size, in bytes, of a result's cyclic assignment to work items: a page."""
+
+    listed_vectors: int = 1024
+    """Index vectors that are tested before the updates of the matching ones are combined: 8 KiB of
+    L1. A branch per vector in one loop was slower."""
 
     selected_columns: int = 64
     """Elements of the last dimension in one work item of a select-and-scatter. With 16 it takes

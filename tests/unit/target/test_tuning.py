@@ -16,7 +16,7 @@ def _counts(tuning: Tuning) -> list[int]:
         *(tuning.products.work_items, tuning.blas.pieces, tuning.thin_products.work_items),
         *(tuning.thin_products.even_items, tuning.convolutions.min_blocks),
         *(tuning.convolutions.min_im2col_blocks, tuning.convolutions.work_items),
-        *(tuning.linear_algebra.row_slots, tuning.scatters.enough_items),
+        *(tuning.linear_algebra.row_slots, tuning.scatters.max_ranges),
         tuning.scatters.column_items,
         *(tuning.loops.min_items, tuning.loops.pieces.blocks, tuning.loops.pieces.min_rows),
     ]

@@ -14,7 +14,7 @@ from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Name
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Statement, Stop
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.indexing.scatter_space import Space, UpdateBlocks
+from xla_server.codegen.lower.indexing.scatter_space import Division, Ranges, Space, UpdateBlocks
 from xla_server.codegen.schedules.builders.launches.stopping import SPAN, span_of, watched_loop
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
@@ -23,6 +23,7 @@ from xla_server.codegen.schedules.builders.scalar_builder import (
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation
+from xla_server.target.kernel_tuning import Scatters
 
 _Open = TypeVar("_Open", bound=Body)
 
@@ -73,25 +74,31 @@ class ScatterKernel:
         indices: Shape,
         buffers: Arguments,
         combiner: Combination,
+        tuned: Scatters,
     ) -> None:
         self._space = space
         self._vector = numbers.index_vector_dim
         self._shape = indices
         self._buffers = buffers
         self._combiner = combiner
+        self._tuned = tuned
         self._top = Body()
         self._body = self._top
         self._opened = ExitStack()
+        self._stack: tuple[ir.StackArray, ...] = ()
         self._position: dict[int, ir.Expression] = {}
         """Indices along update dimensions."""
         self._starts: dict[int, ir.Value] = {}
         """The entries of the index vector, by dimensions of the result."""
 
-    def kernel(self, arguments: Sequence[ir.Buffer], division: UpdateBlocks | None) -> Kernel:
+    def kernel(self, arguments: Sequence[ir.Buffer], division: Division) -> Kernel:
         """Return the kernel."""
         with self._opened:
-            self._add_blocks(division)
-        return Kernel(tuple(arguments), (), tuple(self._top.statements))
+            if isinstance(division, Ranges):
+                self._add_ranges(division)
+            else:
+                self._add_blocks(division)
+        return Kernel(tuple(arguments), self._stack, tuple(self._top.statements))
 
     def _open(self, block: AbstractContextManager[_Open]) -> _Open:
         body = self._body = self._opened.enter_context(block)
@@ -139,6 +146,55 @@ class ScatterKernel:
         size = self._space.updates[dimension]
         is_last = dimension == len(self._space.updates) - 1
         return ir.Index(0), ir.opaque(size) if is_last and size > 1 else ir.Index(size)
+
+    def _add_ranges(self, division: Ranges) -> None:
+        """Append the updates in a work item's range of the result, in order.
+
+        The numbers of their index vectors are listed first: a branch for each would be mispredicted
+        half of the time. Their windows are tested for bounds after that.
+        """
+        space, vectors = self._space, self._space.vectors
+        listed = min(max(1, SPAN // space.window_elements), self._tuned.listed_vectors, vectors)
+        own = ir.StackArray("own", 8 * listed)
+        self._stack = (own,)
+        item = self._open(Items(self._body, division.work_items)).axis
+        first = self._open(Loop(self._body, "first", vectors, step=listed)).axis
+        if self._buffers.flag:
+            self._body.add(Stop(self._buffers.flag))
+        count = self._body.declare("count", ir.Index(0))
+        end = ir.integer_op("minimum", ir.plus(first, listed), vectors)
+        with Loop(self._body, "v", end, first, iterations=listed) as loop:
+            number = self._index(self._entry_of(division.dimension, loop))
+            shift = ir.Const(Type.I64, (division.shift,))
+            piece = loop.let("piece", ir.integer_op("shift_right_arithmetic", number, shift))
+            loop.store(own, "i64", count, loop.axis)
+            owner = ir.integer_op("bit_and", piece, division.work_items - 1)
+            is_own = ir.condition("eq", owner, item)
+            loop.set(count, ir.plus(count, ir.integer_op("to_i64", is_own)))
+        k = self._open(Loop(self._body, "k", count, iterations=listed / division.work_items)).axis
+        found = self._body.let("found", ir.Load(own, Type.I64, k))
+        self._position.update(self._coordinates(self._body, found, "u"))
+        self._read_vector()
+        sizes = [space.updates[d] for d in space.window_dims]
+        polled, period = span_of(sizes) if self._buffers.flag and listed == 1 and sizes else (-1, 1)
+        for number_of, d in enumerate(space.window_dims):
+            span = period if number_of == polled else 0
+            self._open_loop(d, span, self._whole(d), space.updates[d])
+        self._update()
+
+    def _entry_of(self, dimension: int, vectors: Loop) -> ir.Index:
+        """Return the index of the entry for a dimension, in the index vector of an iteration."""
+        entry = self._space.scattered[dimension]
+        if self._vector < self._shape.rank - 1:
+            return self._entry(entry, self._coordinates(vectors, vectors.axis, "c"))
+        entries = sum(each >= 0 for each in self._space.scattered)
+        return ir.Index(entry if entries > 1 else 0, ((vectors.axis, entries),))
+
+    def _coordinates(self, body: Body, vector: ir.Value, name: str) -> dict[int, ir.Expression]:
+        """Return the indices along batch dimensions of the index vector of a number."""
+        dims = self._space.batch_dims
+        found = coordinates(vector, self._space.updates, dims)
+        return {d: body.let(f"{name}{d}", index) for d, index in found}
 
     def _entry(self, entry: int, position: dict[int, ir.Expression]) -> ir.Index:
         """Return the index of an entry of the index vector at a position of batch dimensions."""

@@ -4,10 +4,12 @@ Updates of the same position are combined in the order of their elements. A work
 
 - A range of a dimension that no index applies to: an update stays within its range.
 - A block of the updates, if no two of them have the same position.
+- A range of the result: it goes through all indices and applies those of its own, in order.
 """
 
 import dataclasses
 import math
+from typing import TypeAlias
 
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.shape import Shape
@@ -30,6 +32,23 @@ class UpdateBlocks:
     def work_items(self) -> int:
         """The number of work items."""
         return -(-self.length // self.size)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ranges:
+    """Each work item owns every `work_items`-th piece of 2**`shift` along a result dimension.
+
+    Pieces are interleaved, as frequent indices are often adjacent. The number of work items is a
+    power of two.
+    """
+
+    dimension: int
+    work_items: int
+    shift: int
+
+
+Division: TypeAlias = UpdateBlocks | Ranges | None
+"""The division of a scatter into work items; None for one work item."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,15 +143,19 @@ class Space:
         axis = self.window[dimension]
         return self.updates[axis] if axis >= 0 else 1
 
-    def division(self, is_unique: bool, weight: int, tuned: Scatters) -> UpdateBlocks | None:
-        """Return the work items of the updates; None for one, which does all of them in order.
+    def division(self, is_unique: bool, weight: int, width: int, tuned: Scatters) -> Division:
+        """The division of the updates into work items.
 
-        An update costs as much as `weight` plain ones.
+        An update costs as much as `weight` plain ones; an element of the input has `width` bytes.
         """
+        own = self._own(tuned)
         work = UPDATE_WORK * weight * math.prod(self.updates)
-        if work >= tuned.min_work and (is_unique or self.vectors == 1):
+        if work < tuned.min_work:
+            return own
+        if is_unique or self.vectors == 1:
             return self._of_updates(-(-work // tuned.item_work))
-        return self._own(tuned)
+        # Blocks are even for all indices; one of the ranges may have all the work.
+        return own or self._of_result(weight, width, tuned)
 
     def _own(self, tuned: Scatters) -> UpdateBlocks | None:
         """The best blocks of a dimension that no index applies to."""
@@ -145,7 +168,7 @@ class Space:
         blocks = [
             UpdateBlocks(axis, self._block(axis, tuned), self.updates[axis]) for axis in sorted(own)
         ]
-        best = max(blocks, key=lambda each: min(each.work_items, tuned.enough_items), default=None)
+        best = max(blocks, key=lambda each: min(each.work_items, tuned.max_ranges), default=None)
         return best if best and best.work_items > 1 else None
 
     def _block(self, axis: int, tuned: Scatters) -> int:
@@ -160,7 +183,35 @@ class Space:
         size = self.updates[axis]
         return UpdateBlocks(axis, -(-size // work_items), size)
 
+    def _of_result(self, weight: int, width: int, tuned: Scatters) -> Ranges | None:
+        """Split a dimension along which the updates of one index vector have one position."""
+        last = max(self.batch_dims, default=-1)
+        for d in range(len(self.sizes)):
+            if self.scattered[d] >= 0 and self.extent(d) > 1 and self.window[d] < last:
+                # All vectors' first elements precede the second ones: not the order of vectors.
+                return None
+        each = weight * self.window_elements
+        size = width * math.prod(self.sizes)
+        if size <= tuned.cached_bytes and each < tuned.min_cached_updates:
+            return None
+        found = [
+            d for d in range(len(self.sizes)) if self.scattered[d] >= 0 and self.extent(d) == 1
+        ]
+        if not found:
+            return None
+        chosen = max(found, key=lambda d: min(self.sizes[d], tuned.max_ranges))
+        size, row = self.sizes[chosen], width * math.prod(self.sizes[chosen + 1 :])
+        work_items = _power_of_two(min(1 + each // tuned.range_updates, size, tuned.max_ranges))
+        work_items = max(work_items, min(size, 2))
+        piece = _power_of_two(max(1, min(tuned.piece_bytes // row, size // (2 * work_items))))
+        return Ranges(chosen, work_items, piece.bit_length() - 1) if work_items > 1 else None
+
 
 def _product_at(sizes: tuple[int, ...], n: int) -> tuple[int, ...]:
     """Return the sizes with those at `n` and n + 1 multiplied into one."""
     return (*sizes[:n], sizes[n] * sizes[n + 1], *sizes[n + 2 :])
+
+
+def _power_of_two(number: int) -> int:
+    """Return the largest power of two that is at most `number`."""
+    return 1 << (number.bit_length() - 1)

@@ -174,29 +174,42 @@ def scattered(numbers: ScatterDimensionNumbers, combine: Computation = IN_ORDER)
 
 
 SHARED: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
-    (scattered(ROWS), (drawn(700, 129), places(700, 2101, 1), drawn(2101, 129))),
-    (scattered(ROWS, LONG_IN_ORDER), (drawn(3, 140), places(3, 900, 1), drawn(900, 140))),
+    (scattered(ROWS), (drawn(70_000, 16), places(70_000, 2100, 1), drawn(2100, 16))),
+    (scattered(ROWS), (drawn(69_999, 17), places(69_999, 2101, 1), drawn(2101, 17))),
+    (scattered(ROWS, LONG_IN_ORDER), (drawn(3, 40), places(3, 900, 1), drawn(900, 40))),
+    (
+        scattered(ScatterDimensionNumbers((), (0,), (0,), 1)),
+        (drawn(1_200_000), places(1_200_000, 40_000, 1), drawn(40_000)),
+    ),
     (
         scattered(ROWS),
-        (drawn(700, 160), places(700, 2100, 1, dtype=np.uint64), drawn(2100, 160)),
+        (drawn(70_000, 16), places(70_000, 2100, 1, dtype=np.uint64), drawn(2100, 16)),
+    ),
+    (
+        scattered(ScatterDimensionNumbers((), (0, 1), (1, 0), 0)),
+        (drawn(1200, 900), places(1200, 2, 40, 1000), drawn(40, 1000)),
     ),
     (
         scattered(ScatterDimensionNumbers((2,), (0,), (0,), 2)),
-        (drawn(700, 160), places(700, 300, 3), drawn(300, 3, 160)),
+        (drawn(70_000, 16), places(70_000, 700, 3), drawn(700, 3, 16)),
     ),
     (
         scattered(ScatterDimensionNumbers((0, 2), (1,), (1,), 1)),
         (drawn(3, 5000, 8), places(5000, 1500, 1), drawn(3, 1500, 8)),
     ),
     (
+        scattered(ScatterDimensionNumbers((1, 2), (0,), (0, 1, 2), 1)),
+        (drawn(4, 210, 100), places(4, 20, 3), drawn(20, 190, 98)),
+    ),
+    (
         scattered(ROWS, HALVES_IN_ORDER),
-        (drawn(400, 160, dtype=np.float16), places(400, 2100, 1), drawn(2100, 160)),
+        (drawn(140_000, 16, dtype=np.float16), places(140_000, 2100, 1), drawn(2100, 16)),
     ),
     (
         lambda x, y, i, u: ops.scatter([x, y], i, [u, u], PAIR_IN_ORDER, ROWS),
-        (drawn(700, 160), drawn(700, 160), places(700, 2100, 1), drawn(2100, 160)),
+        (drawn(70_000, 16), drawn(70_000, 16), places(70_000, 2100, 1), drawn(2100, 16)),
     ),
-    (scattered(ROWS), (drawn(700, 160), np.full((2100, 1), 543), drawn(2100, 160))),
+    (scattered(ROWS), (drawn(70_000, 16), np.full((2100, 1), 54_321), drawn(2100, 16))),
 )
 
 

@@ -1,5 +1,7 @@
 """Kernels of scatters as they are built."""
 
+import math
+
 import numpy as np
 
 from tests.building import scalars
@@ -36,14 +38,22 @@ ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
 BOXES = ScatterDimensionNumbers((1, 2), (0,), (0, 1, 2), 1)
 
 
-def test_long_scatters_look_whether_to_stop() -> None:
+def test_ranges_look_whether_to_stop_at_each_list_and_inside_of_large_windows() -> None:
     short = kernel(ROWS, (70_000, 16), (3000, 1), (3000, 16))
+    assert short.work_items == 2
     assert CANCELLATION not in short.arguments
-    for long in (
-        kernel(ROWS, (70_000, 16), (200_000, 1), (200_000, 16)),
-        kernel(BOXES, (4, 300, 301), (50, 3), (50, 200, 299)),
-    ):
-        assert long.source.count("watch_i64") == 1
+    # One range may have the updates of all.
+    many = kernel(ROWS, (70_000, 16), (80_000, 1), (80_000, 16))
+    assert many.work < math.prod((8, 80_000, 16))
+    assert many.source.count("watch_i64") == 1
+    large = kernel(BOXES, (4, 300, 301), (20, 3), (20, 200, 299))
+    assert large.source.count("watch_i64") == 2
+
+
+def test_a_work_item_lists_as_many_vectors_as_it_does_between_two_looks() -> None:
+    assert "room_for(8192)" in kernel(ROWS, (70_000, 16), (40_000, 1), (40_000, 16)).source
+    assert "room_for(8)" in kernel(BOXES, (4, 300, 301), (20, 3), (20, 200, 299)).source
+    assert "room_for(64)" in kernel(BOXES, (9, 50, 51), (20, 3), (20, 40, 49)).source
 
 
 def test_only_loops_round_the_last_one_are_unrolled() -> None:

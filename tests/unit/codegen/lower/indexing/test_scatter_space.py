@@ -1,9 +1,11 @@
 """Work items of scatters, by their sizes."""
 
+import pytest
+
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.codegen.lower.indexing.scatter_space import Space, UpdateBlocks
+from xla_server.codegen.lower.indexing.scatter_space import Division, Ranges, Space, UpdateBlocks
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -21,9 +23,9 @@ def division(
     *,
     is_unique: bool = False,
     weight: int = 1,
-) -> UpdateBlocks | None:
+) -> Division:
     shapes = [Shape.array(ElementType.F32, each) for each in (sizes, updates)]
-    return Space.of(numbers, *shapes).division(is_unique, weight, TUNED)
+    return Space.of(numbers, *shapes).division(is_unique, weight, 4, TUNED)
 
 
 def test_updates_of_different_positions_are_done_in_blocks() -> None:
@@ -43,6 +45,36 @@ def test_the_updates_of_one_vector_are_of_different_positions() -> None:
     assert division(numbers, (1000, 1000), (900, 900)) == UpdateBlocks(0, 5, 900)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "sizes", "updates", "expected"),
+    [
+        (ROWS, (70_000, 16), (50_000, 16), Ranges(0, 2, 6)),
+        (ROWS, (30_000, 48), (20_000, 48), Ranges(0, 4, 4)),
+        (POINTS, (1 << 21,), (100_000,), Ranges(0, 2, 10)),
+        # The split is along the dimension with enough positions.
+        (PAIRS, (2, 1 << 20), (100_000,), Ranges(1, 2, 10)),
+    ],
+)
+def test_work_items_own_ranges_of_the_result(
+    numbers: ScatterDimensionNumbers,
+    sizes: tuple[int, ...],
+    updates: tuple[int, ...],
+    expected: Ranges,
+) -> None:
+    assert division(numbers, sizes, updates) == expected
+
+
+def test_ranges_are_there_for_what_takes_longer_than_finding_out_whose_it_is() -> None:
+    assert division(POINTS, (1 << 20,), (100_000,)) is None
+    assert division(ROWS, (1000, 63), (50_000, 63)) is None
+    # Pieces are a page of neighbours, or as many as give every work item two.
+    assert division(ROWS, (16, 8), (50_000, 8), weight=8) == Ranges(0, 4, 1)
+    assert division(ROWS, (2, 8), (50_000, 8), weight=8) == Ranges(0, 2, 0)
+    costly = division(POINTS, (1000,), (50_000,), weight=1000)
+    assert isinstance(costly, Ranges)
+    assert costly.work_items == 16
+
+
 def test_dimensions_that_indices_do_not_reach_come_first() -> None:
     assert division(ROWS, (1000, 256), (50_000, 256)) == UpdateBlocks(1, 64, 256)
     batch = ScatterDimensionNumbers((), (1,), (1,), 2, (0,), (0,))
@@ -53,9 +85,7 @@ def test_one_work_item() -> None:
     # Too little to do, also of different positions.
     assert division(POINTS, (1 << 20,), (1000,), is_unique=True) is None
     assert division(ROWS, (50_000, 16), (1000, 16)) is None
-    # Every update may reach every position: to order them takes longer than a thread saves.
-    assert division(POINTS, (1 << 22,), (1 << 20,)) is None
-    assert division(ROWS, (70_000, 16), (50_000, 16)) is None
+    # Every update may reach every position.
     assert division(POINTS, (1,), (100_000,)) is None
     boxes = ScatterDimensionNumbers((1, 2), (), (0, 1), 1)
     assert division(boxes, (900, 900), (50, 300, 300)) is None
