@@ -78,17 +78,17 @@ class Kernels:
         """Return many kernels by their keys, loaded together; raises as `get` does."""
         wanted = {kernel.key: kernel for kernel in kernels}
         with self._lock:
-            loaded = {key: self._kernels.get(key) for key in wanted}
+            known = {key: self._kernels.get(key) for key in wanted}
+            found = {key: kernel for key, kernel in known.items() if kernel is not None}
             begun = {
                 key: self._unloaded.setdefault(
-                    key, _ObjectCode(functools.partial(self._object, wanted[key]))
+                    key, _ObjectCode(functools.partial(self._object, each))
                 )
-                for key, kernel in loaded.items()
-                if kernel is None
+                for key, each in wanted.items()
+                if key not in found
             }
-        found = {key: kernel for key, kernel in loaded.items() if kernel is not None}
         codes: dict[str, bytes] = {}
-        absent = deque(key for key in begun if not self._is_on_disk(key))
+        absent = deque(begun)
         try:
             with self._helped(absent, begun):
                 for key in itertools.chain(_taken(absent), begun):
@@ -133,10 +133,6 @@ class Kernels:
             self._loader_with_room()
         if self._cache:
             self._cache.tidy()
-
-    def _is_on_disk(self, key: str) -> bool:
-        name = cache_key(symbol_of(key), self.machine)
-        return self._cache is not None and self._cache.has(name)
 
     @contextlib.contextmanager
     def _helped(self, absent: deque[str], begun: "Mapping[str, _ObjectCode]") -> Iterator[None]:

@@ -66,10 +66,6 @@ class KernelCache:
             return None
         return code
 
-    def has(self, symbol: str) -> bool:
-        """Return whether there is a file of a symbol, which may be damaged."""
-        return os.path.exists(self._path(symbol))
-
     def put(self, symbol: str, code: bytes) -> None:
         """Store the object code of a symbol; no effect if the disk fails."""
         self._try_disk(lambda: self._put(symbol, code))

@@ -123,13 +123,11 @@ def _unlocked(function: str) -> Any:
 
 
 def _emitted(module: Any, generator: Any) -> bytes:
-    """Return the object code of an optimised module; as llvmlite's `emit_object`."""
-    with llvm.ffi.OutputString() as error:
-        emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
-        buffer = emit(generator, module, 1, error)
-        if not buffer:
-            raise RuntimeError(str(error))
-    library = llvm.ffi.lib
+    """Return the object code of an optimised module, as `emit_object` of llvmlite does."""
+    library, error = llvm.ffi.lib, llvm.ffi.OutputString()
+    buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(generator, module, 1, error)
+    if not buffer:
+        raise RuntimeError(str(error))
     try:
         size = library.LLVMPY_GetBufferSize(buffer)
         return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), size)
