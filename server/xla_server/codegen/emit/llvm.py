@@ -42,7 +42,13 @@ def kernel_module(
     def write(builder: Any, first: Any, args: Sequence[Any]) -> None:
         Emitter(builder, first, kernel, names, machine, args).write()
 
-    return module_of(symbol, 3, write)
+    module = module_of(symbol, 3, write)
+    if kernel.few_items is not None:
+        *_, start, stop = module.globals[symbol].args
+        # LLVM makes no vectors that are never filled. llvmlite refuses what has operands.
+        set.add(start.attributes, f"range(i64 0, {kernel.few_items})")
+        set.add(stop.attributes, f"range(i64 1, {kernel.few_items + 1})")
+    return module
 
 
 class Emitter(BlockWriter):

@@ -143,6 +143,15 @@ def test_few_items_at_a_stride_are_not_vectorised(
     assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
 
+@assembles
+@pytest.mark.parametrize(("count", "expected"), [(1, (0, 0)), (7, (0, 1)), (16, (1, 1))])
+def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> None:
+    machine = MACHINES["avx512"]
+    kernel = kernel_of(items(count, 1), stack=())
+    text = optimised(str(kernel_module(kernel, vocabulary(machine).names, "k", machine)), machine)
+    assert ("<16 x float>" in text, " phi " in text) == expected
+
+
 TOTAL = Cell("s", Type.F32)
 
 
