@@ -44,10 +44,9 @@ def kernel_module(
 
     module = module_of(symbol, 3, write)
     if kernel.few_items is not None:
-        *_, start, stop = module.globals[symbol].args
         # LLVM makes no vectors that are never filled. llvmlite refuses what has operands.
-        set.add(start.attributes, f"range(i64 0, {kernel.few_items})")
-        set.add(stop.attributes, f"range(i64 1, {kernel.few_items + 1})")
+        for bound in module.globals[symbol].args[-2:]:
+            set.add(bound.attributes, f"range(i64 0, {kernel.few_items + 1})")
     return module
 
 

@@ -179,7 +179,8 @@ def test_sums_of_runs_that_are_apart_have_narrow_vectors_one_at_once() -> None:
 @assembles
 def test_sums_of_runs_load_each_element_of_a_narrow_vector(machine: Machine) -> None:
     store = Store(WRITE, Type.F32, ITEM, TOTAL)
-    kernel = kernel_of(parallel(Declare(TOTAL, ZERO), sum_of_runs(7), store), stack=())
+    sums = parallel(Declare(TOTAL, ZERO), sum_of_runs(7), store, items=1 << 16)
+    kernel = kernel_of(sums, stack=())
     module = kernel_module(kernel, vocabulary(machine).names, "kernel", machine)
     assert optimised(str(module), machine).count("load float") == 8 * 4
 
