@@ -9,10 +9,8 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import itertools
 import threading
 import weakref
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -63,8 +61,7 @@ class Kernels:
         self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
             weakref.WeakValueDictionary()
         )
-        self._unloaded: dict[str, bytes] = {}
-        self._making = defaultdict[str, threading.Lock](threading.Lock)
+        self._unloaded: dict[str, _ObjectCode] = {}
         self._native: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -80,25 +77,29 @@ class Kernels:
         wanted = {kernel.key: kernel for kernel in kernels}
         with self._lock:
             known = {key: self._kernels.get(key) for key in wanted}
-        found = {key: kernel for key, kernel in known.items() if kernel is not None}
-        absent = [kernel for key, kernel in wanted.items() if key not in found]
+            found = {key: kernel for key, kernel in known.items() if kernel is not None}
+            absent = {
+                key: self._unloaded.setdefault(
+                    key, _ObjectCode(functools.partial(self._object, each))
+                )
+                for key, each in wanted.items()
+                if key not in found
+            }
         codes: dict[str, bytes] = {}
         try:
-            with self._helped(deque(absent)) as shared:
-                for kernel in itertools.chain(_taken(shared), absent):
-                    if kernel.key not in codes:
-                        checkpoint()
-                        codes[kernel.key] = self._code(kernel)
-            if absent:
+            with self._helped([*absent.values()]):
+                for key, code in absent.items():
+                    checkpoint()
+                    codes[key] = self._code(wanted[key], code)
+            if codes:
                 with self._lock:
-                    found.update(self._loaded({each.key: codes[each.key] for each in absent}))
+                    found.update(self._loaded(codes))
         except UnresolvedSymbolsError as error:
             refused = {symbol_of(key): kernel for key, kernel in wanted.items()}
             raise KernelError(refused[error.symbol]) from error
         finally:
-            for kernel in absent:
-                self._unloaded.pop(kernel.key, None)
-                self._making.pop(kernel.key, None)
+            for key in absent:
+                self._unloaded.pop(key, None)
         return found
 
     def native(self, function: Callable[..., None]) -> int:
@@ -130,41 +131,35 @@ class Kernels:
             self._cache.tidy()
 
     @contextlib.contextmanager
-    def _helped(self, kernels: deque[KernelCode]) -> Iterator[deque[KernelCode]]:
-        """Have threads on all other cores compile some of these kernels during the block."""
+    def _helped(self, codes: "list[_ObjectCode]") -> Iterator[None]:
+        """Have threads on all other cores compile kernels, from the last on, during the block."""
+        backwards = reversed(codes)
 
         def work() -> None:
-            for kernel in _taken(kernels):
+            for code in backwards:
                 # The thread that wants the kernel meets the error again.
                 with contextlib.suppress(Exception):
-                    self._object(kernel)
+                    code.get()
 
         helpers: list[threading.Thread] = []
         try:
             # Without helpers compilation takes longer.
             with contextlib.suppress(ResourceExhaustedError):
-                count = min(self.machine.cores, len(kernels)) - 1
+                count = min(self.machine.cores, len(codes)) - 1
                 helpers.extend(start_thread(work, "compile") for _ in range(count))
-            yield kernels
+            yield
         finally:
-            kernels.clear()
+            codes.clear()
             for helper in helpers:
                 helper.join()
 
     def _object(self, kernel: KernelCode) -> bytes:
-        """The object code of a kernel, which one thread makes while others wait for it."""
-        key = kernel.key
-        with self._making[key]:
-            code = self._unloaded.get(key)
-            if code is None:
-                code = self._kept(symbol_of(key), lambda: kernel_object(kernel, self.machine))
-                self._unloaded[key] = code
-            return code
+        return self._kept(symbol_of(kernel.key), lambda: kernel_object(kernel, self.machine))
 
-    def _code(self, kernel: KernelCode) -> bytes:
+    def _code(self, kernel: KernelCode, made: "_ObjectCode") -> bytes:
         """The object code of a kernel; what it calls is loaded."""
         try:
-            code = self._object(kernel)
+            code = made.get()
             with self._lock:
                 self._load_shared(code)
         except MemoryError:
@@ -219,11 +214,20 @@ class Kernels:
         return code
 
 
-def _taken(kernels: deque[KernelCode]) -> Iterator[KernelCode]:
-    """Take kernels of a queue, from which other threads take some too, until it is empty."""
-    with contextlib.suppress(IndexError):
-        while True:
-            yield kernels.popleft()
+class _ObjectCode:
+    """The object code of a kernel, made by the first thread that asks, while others wait."""
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._make = make
+        self._code: bytes | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> bytes:
+        """Return the code; raises what making it does."""
+        with self._lock:
+            if self._code is None:
+                self._code = self._make()
+            return self._code
 
 
 def symbol_of(key: str) -> str:

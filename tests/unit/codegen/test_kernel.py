@@ -132,7 +132,6 @@ def test_an_error_that_another_thread_meets_is_that_of_its_kernel(
     assert caught.value.kernel is wrong
     assert str(caught.value.__cause__) == "wrong"
     assert not made._unloaded
-    assert not made._making
 
 
 def test_without_other_threads_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
