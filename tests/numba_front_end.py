@@ -15,6 +15,7 @@ from numba.core.datamodel import models
 
 from xla_server.codegen.compiler import kernel_compiler
 from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
@@ -94,7 +95,10 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
             if not value.is_declaration and value.name != entry and value.name[:5] != "llvm.":
                 value.linkage = "internal"
         module.get_function(entry).name = symbol
-        return kernel_compiler._object_code(module, machine)
+        generator = kernel_compiler.target_machine(machine)
+        kernel_compiler.run_passes(module, machine, Effort.OPTIMISED, generator)
+        code: bytes = generator.emit_object(module)
+        return code
 
 
 def compile_object(

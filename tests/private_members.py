@@ -23,9 +23,7 @@ FOREIGN: dict[str, frozenset[str]] = {
     ),
     "server/xla_server/app/compile_tool/modules.py": frozenset({"_jax"}),
     "server/xla_server/app/run_tool/runners.py": frozenset({"_jax"}),
-    "server/xla_server/codegen/compiler/kernel_compiler.py": frozenset(
-        {"_data_layout", "_dispose"}
-    ),
+    "server/xla_server/codegen/compiler/kernel_compiler.py": frozenset({"_cfn", "_dispose"}),
     "server/xla_server/codegen/instructions/memory.py": frozenset({"_insert"}),
     "server/xla_server/rpc/calls/completion.py": frozenset({"_rpc_event", "_state"}),
     "server/xla_server/rpc/grpc_internals.py": frozenset(

@@ -12,6 +12,7 @@ from llvmlite import ir
 from tests.processors import HOST
 from xla_server.codegen.compiler.python_compiler import function_module
 from xla_server.codegen.emit import llvm
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
@@ -34,8 +35,9 @@ def source_module(
 
 
 @contextlib.contextmanager
-def without_loop_requests() -> Iterator[None]:
-    """Have kernels emitted without the metadata of loops, which no source states."""
+def without_requests() -> Iterator[None]:
+    """Have kernels emitted without loop metadata and numbers of items, which no source states."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(llvm, "request", lambda *_: None)
+        patch.setattr(Kernel, "few_items", None)
         yield

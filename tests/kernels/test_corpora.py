@@ -6,7 +6,7 @@ import pytest
 from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences, object_hash
 from tests.processors import HOST
-from tests.sources import source_module, without_loop_requests
+from tests.sources import source_module, without_requests
 from tests.unit.passes.passing import stated
 from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
@@ -38,7 +38,7 @@ def test_kernels_obey_the_rules_and_their_source_means_the_same(corpus: str) -> 
                 seen[thunk.kernel.key] = thunk
     for thunk in seen.values():
         code = thunk.kernel
-        with without_loop_requests():
+        with without_requests():
             module = str(kernel.module_of(code, "kernel", HOST))
         assert isinstance(code, Kernel)
         assert simplify(code) is code

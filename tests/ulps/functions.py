@@ -70,7 +70,7 @@ def loop(function: str, name: str) -> Kernel:
     result = Buffer(len(operands), Usage.WRITE)
     name = function if function in OPERATIONS else f"{function}_{kind.computed}"
     kernel = Body()
-    with Items(kernel, 1) as items:
+    with Items(kernel, 1 << 30) as items:
         loads = [Load(buffer, Type(kind.storage), items.axis) for buffer in buffers]
         given = tuple(_converted(kind.widen, load, kind.computed) for load in loads)
         value = Apply(name, given, Type(kind.computed))

@@ -5,14 +5,16 @@ buffer addresses, and the range of its outermost loop that this call is to do. I
 and raises nothing.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.buffers.code import KernelCode, KernelError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
@@ -22,6 +24,7 @@ from xla_server.codegen.compiler.symbols import undefined_symbols
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
+from xla_server.execution.start_thread import start_thread
 from xla_server.ir.checkpoints import checkpoint
 from xla_server.target.machine import Machine
 
@@ -58,7 +61,7 @@ class Kernels:
         self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
             weakref.WeakValueDictionary()
         )
-        self._unloaded: dict[str, bytes] = {}
+        self._unloaded: dict[str, _ObjectCode] = {}
         self._native: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -71,19 +74,23 @@ class Kernels:
 
     def get_all(self, kernels: Iterable[KernelCode]) -> dict[str, LoadedKernel]:
         """Return many kernels by their keys, loaded together; raises as `get` does."""
-        found: dict[str, LoadedKernel] = {}
-        codes: dict[str, bytes] = {}
         wanted = {kernel.key: kernel for kernel in kernels}
+        with self._lock:
+            known = {key: self._kernels.get(key) for key in wanted}
+            found = {key: kernel for key, kernel in known.items() if kernel is not None}
+            absent = {
+                key: self._unloaded.setdefault(
+                    key, _ObjectCode(functools.partial(self._object, each))
+                )
+                for key, each in wanted.items()
+                if key not in found
+            }
+        codes: dict[str, bytes] = {}
         try:
-            for key, kernel in wanted.items():
-                checkpoint()
-                # Others have their turn between two kernels.
-                with self._lock:
-                    loaded = self._kernels.get(key)
-                    if loaded is None:
-                        codes[key] = self._code(kernel)
-                    else:
-                        found[key] = loaded
+            with self._helped([*absent.values()]):
+                for key, code in absent.items():
+                    checkpoint()
+                    codes[key] = self._code(wanted[key], code)
             if codes:
                 with self._lock:
                     found.update(self._loaded(codes))
@@ -91,7 +98,7 @@ class Kernels:
             refused = {symbol_of(key): kernel for key, kernel in wanted.items()}
             raise KernelError(refused[error.symbol]) from error
         finally:
-            for key in codes:
+            for key in absent:
                 self._unloaded.pop(key, None)
         return found
 
@@ -123,19 +130,42 @@ class Kernels:
         if self._cache:
             self._cache.tidy()
 
-    def _code(self, kernel: KernelCode) -> bytes:
+    @contextlib.contextmanager
+    def _helped(self, codes: "list[_ObjectCode]") -> Iterator[None]:
+        """Have threads on all other cores compile kernels, from the last on, during the block."""
+        backwards = reversed(codes)
+
+        def work() -> None:
+            for code in backwards:
+                # The thread that wants the kernel meets the error again.
+                with contextlib.suppress(Exception):
+                    code.get()
+
+        helpers: list[threading.Thread] = []
+        try:
+            # Without helpers compilation takes longer.
+            with contextlib.suppress(ResourceExhaustedError):
+                count = min(self.machine.cores, len(codes)) - 1
+                helpers.extend(start_thread(work, "compile") for _ in range(count))
+            yield
+        finally:
+            codes.clear()
+            for helper in helpers:
+                helper.join()
+
+    def _object(self, kernel: KernelCode) -> bytes:
+        return self._kept(symbol_of(kernel.key), lambda: kernel_object(kernel, self.machine))
+
+    def _code(self, kernel: KernelCode, made: "_ObjectCode") -> bytes:
         """The object code of a kernel; what it calls is loaded."""
-        key = kernel.key
-        code = self._unloaded.get(key)
-        if code is None:
-            try:
-                code = self._kept(symbol_of(key), lambda: kernel_object(kernel, self.machine))
+        try:
+            code = made.get()
+            with self._lock:
                 self._load_shared(code)
-            except MemoryError:
-                raise
-            except Exception as error:
-                raise KernelError(kernel) from error
-            self._unloaded[key] = code
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise KernelError(kernel) from error
         return code
 
     def _loaded(self, codes: Mapping[str, bytes]) -> dict[str, LoadedKernel]:
@@ -182,6 +212,22 @@ class Kernels:
             code = compiled()
             self._cache.put(key, code)
         return code
+
+
+class _ObjectCode:
+    """The object code of a kernel, made by the first thread that asks, while others wait."""
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._make = make
+        self._code: bytes | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> bytes:
+        """Return the code; raises what making it does."""
+        with self._lock:
+            if self._code is None:
+                self._code = self._make()
+            return self._code
 
 
 def symbol_of(key: str) -> str:

@@ -1,8 +1,11 @@
 """Lifetime of kernels, and their remains."""
 
+import dataclasses
 import gc
 import re
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.buffers.code import KernelError
 from xla_server.codegen import kernel as kernels
-from xla_server.codegen.kernel import Kernels, LoadedKernel
+from xla_server.codegen.kernel import Kernels, LoadedKernel, kernel_object
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.runtime.native import callable_at
+from xla_server.target.machine import Machine
 
 
 def _storing(number: int) -> Kernel:
@@ -90,14 +95,69 @@ def test_kernels_of_a_program_share_areas_of_memory() -> None:
     assert found[_storing(0).key] is kept
 
 
-def test_what_others_have_compiled_and_not_loaded_is_not_compiled_again(
+def _on_two_cores() -> Kernels:
+    return Kernels(machine=dataclasses.replace(Machine.host(), cores=2))
+
+
+def test_kernels_of_a_program_are_compiled_at_the_same_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = Kernels()
-    code = made._code(_storing(3))
-    monkeypatch.setattr(kernels, "kernel_object", None)
-    found = made.get(_storing(3))
-    assert (_stored(found), found.byte_size) == (3, len(code))
+    both = threading.Barrier(2)
+
+    def compiled(kernel: Any, machine: Machine) -> bytes:
+        both.wait(10)
+        return kernel_object(kernel, machine)
+
+    monkeypatch.setattr(kernels, "kernel_object", compiled)
+    found = _on_two_cores().get_all([_storing(1), _storing(2)])
+    assert [_stored(kernel) for kernel in found.values()] == [1, 2]
+
+
+def test_an_error_that_another_thread_meets_is_that_of_its_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, wrong = _on_two_cores(), _storing(1)
+    met = threading.Event()
+
+    def compiled(kernel: Any, machine: Machine) -> bytes:
+        if kernel is wrong:
+            met.set()
+            raise ValueError("wrong")
+        assert met.wait(10)
+        return kernel_object(kernel, machine)
+
+    monkeypatch.setattr(kernels, "kernel_object", compiled)
+    with pytest.raises(KernelError) as caught:
+        made.get_all([_storing(0), wrong])
+    assert caught.value.kernel is wrong
+    assert str(caught.value.__cause__) == "wrong"
+    assert not made._unloaded
+
+
+def test_without_other_threads_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ResourceExhaustedError("no threads")
+
+    monkeypatch.setattr(kernels, "start_thread", refuse)
+    found = _on_two_cores().get_all([_storing(1), _storing(2)])
+    assert [_stored(kernel) for kernel in found.values()] == [1, 2]
+
+
+def test_what_others_compile_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, begun, again = Kernels(), threading.Event(), threading.Event()
+
+    def compiled(kernel: Any, machine: Machine) -> bytes:
+        (again if begun.is_set() else begun).set()
+        again.wait(0.05)
+        return kernel_object(kernel, machine)
+
+    monkeypatch.setattr(kernels, "kernel_object", compiled)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(made.get, _storing(3))
+        assert begun.wait(10)
+        second = threads.submit(made.get, _storing(3))
+        assert _stored(first.result()) == _stored(second.result()) == 3
+    assert not again.is_set()
 
 
 def test_a_kernel_outlives_those_it_came_from() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import grpc
 import llvmlite.binding as llvm
 import pytest
-from numba.core.registry import cpu_target
 
 from xla_server.codegen.compiler.kernel_compiler import target_machine
 from xla_server.rpc.grpc_internals import FUNCTIONS, VALUES
@@ -45,10 +44,6 @@ class Owner:
 
 def present(*names: str) -> Names:
     return dict.fromkeys(names)
-
-
-def codegen() -> Any:
-    return cpu_target.target_context.codegen()
 
 
 def stream_stream() -> Any:
@@ -104,23 +99,21 @@ OWNERS = (
         },
     ),
     Owner("numba", "numba.core.codegen", {"initialize_llvm": ()}),
-    Owner(
-        "numba",
-        "numba.core.registry.cpu_target.target_context",
-        present("_data_layout"),
-        codegen,
-    ),
-    Owner("numba", "numba.core.compiler_lock", present("global_compiler_lock")),
     Owner("numba", "numba.core.config", present("LOOP_VECTORIZE", "SLP_VECTORIZE")),
     Owner("numba", "numba.core.dispatcher", present("Dispatcher")),
     Owner("numba", "numba.core.errors", present("NumbaNotImplementedError")),
+    Owner("numba", "numba.core.registry", present("cpu_target.typing_context")),
     Owner(
-        "numba",
-        "numba.core.registry",
-        {
-            "cpu_target.target_context.codegen": (),
-            **present("cpu_target.typing_context"),
-        },
+        "llvmlite",
+        "llvmlite.binding.ffi",
+        present(
+            "lib.LLVMPY_DisposeMemoryBuffer",
+            "lib.LLVMPY_GetBufferSize",
+            "lib.LLVMPY_GetBufferStart",
+            "lib.LLVMPY_RunNewModulePassManager._cfn",
+            "lib.LLVMPY_TargetMachineEmitToMemory._cfn",
+            "OutputString",
+        ),
     ),
     Owner("llvmlite", "llvmlite.binding", {"newpassmanagers.NewPassManager._dispose": ("self",)}),
     Owner(

@@ -2,12 +2,18 @@
 
 Objects define one symbol, which the caller names; everything else in them is internal to them, so
 any number of them, of any process, can be loaded together. They refer to callees (the C
-library, BLAS) by symbols, and hold no addresses, so they can be stored on disk.
+library, BLAS) by symbols, and hold no addresses, so they can be stored on disk. Threads compile at
+the same time: LLVM shares nothing between contexts, and each module has one of its own.
 """
 
+import contextlib
+import ctypes
 import functools
 import hashlib
 import platform
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +21,18 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba.core import config, registry
+from numba.core import config
 from numba.core.codegen import initialize_llvm
-from numba.core.compiler_lock import global_compiler_lock
 
 import xla_server
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
+
+_LOCK = threading.Lock()
+
+_UNUSED: defaultdict[tuple[Machine, Effort], list[Any]] = defaultdict(list)
+"""Code generators that no thread uses now. There are as many as threads that compiled at once."""
 
 PARTS = ("codegen", "runtime", "target")
 """The packages whose source determines the code of a kernel's text."""
@@ -51,9 +61,8 @@ A gather of 16 took as long as 40 of those (LOG, strided loads)."""
 
 def target_machine(machine: Machine, effort: Effort = Effort.OPTIMISED) -> Any:
     """Return LLVM's record of a machine, which generates its object code."""
-    initialize_llvm()
-    llvm.initialize_native_asmparser()
-    _set_options()
+    with _LOCK:
+        _initialise()
     features = machine.features + (_X86_PREFERENCES if machine.is_x86 else "")
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=machine.name,
@@ -66,34 +75,64 @@ def target_machine(machine: Machine, effort: Effort = Effort.OPTIMISED) -> Any:
 
 
 @functools.cache
-def _set_options() -> None:
-    """Set options of all of LLVM's passes and code generators.
+def _initialise() -> None:
+    """Initialise LLVM and set options of all of its passes and code generators.
 
     Loop strength reduction took a third of the code generator's time to save an addition or two in
     a loop: the processor adds a base and an index in any case. Copies of a loop load an element
     again if their first load is more than 100 instructions back. LLVM then sees no groups of
     neighbours, and a softmax of rows of five had 32 loads of single elements for a vector.
     """
+    initialize_llvm()
+    llvm.initialize_native_asmparser()
     llvm.set_option("xla_server", "-disable-lsr")
     llvm.set_option("xla_server", "-memdep-block-scan-limit=400")
 
 
 def object_of_module(written: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
     """Object code of an LLVM module, one of llvmlite.ir or a text."""
-    with global_compiler_lock:
-        codegen = registry.cpu_target.target_context.codegen()
+    with _generator(machine, effort) as generator:
         written.triple = llvm.get_process_triple()
-        written.data_layout = codegen._data_layout
-        module = llvm.parse_assembly(str(written))
+        written.data_layout = str(generator.target_data)
+        module = llvm.parse_assembly(str(written), llvm.create_context())
         module.verify()
-        return _object_code(module, machine, effort)
+        run_passes(module, machine, effort, generator)
+        return _emitted(module, generator)
 
 
-def _object_code(module: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
-    generator = _shared_machine(machine, effort)
-    run_passes(module, machine, effort, generator)
-    code: bytes = generator.emit_object(module)
-    return code
+@contextlib.contextmanager
+def _generator(machine: Machine, effort: Effort) -> Iterator[Any]:
+    """Yield a code generator that no other thread uses during the block."""
+    unused = _UNUSED[machine, effort]
+    try:
+        generator = unused.pop()
+    except IndexError:
+        generator = target_machine(machine, effort)
+    try:
+        yield generator
+    finally:
+        unused.append(generator)
+
+
+def _unlocked(function: str) -> Any:
+    """Return a function of llvmlite's library without the lock that llvmlite takes for each call.
+
+    It may be called for modules of contexts that no other thread uses.
+    """
+    return getattr(llvm.ffi.lib, function)._cfn
+
+
+def _emitted(module: Any, generator: Any) -> bytes:
+    """Return the object code of an optimised module, as `emit_object` of llvmlite does."""
+    library, error = llvm.ffi.lib, llvm.ffi.OutputString()
+    buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(generator, module, 1, error)
+    if not buffer:
+        raise RuntimeError(str(error))
+    try:
+        size = library.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), size)
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def run_passes(module: Any, machine: Machine, effort: Effort, generator: Any) -> None:
@@ -121,11 +160,7 @@ def run_passes(module: Any, machine: Machine, effort: Effort, generator: Any) ->
 def _run(steps: Any, module: Any, builder: Any) -> None:
     """Run passes once and free them, which llvmlite leaves out: 84 KiB for each kernel."""
     try:
-        steps.run(module, builder)
+        _unlocked("LLVMPY_RunNewModulePassManager")(steps, module, builder)
     finally:
         llvm.newpassmanagers.NewPassManager._dispose(steps)
         steps.detach()
-
-
-_shared_machine = functools.cache(target_machine)
-"""Returns a generator that all compilations share: each holds numba's lock."""

@@ -42,7 +42,12 @@ def kernel_module(
     def write(builder: Any, first: Any, args: Sequence[Any]) -> None:
         Emitter(builder, first, kernel, names, machine, args).write()
 
-    return module_of(symbol, 3, write)
+    module = module_of(symbol, 3, write)
+    if kernel.few_items is not None:
+        # LLVM makes no vectors that are never filled. llvmlite refuses what has operands.
+        for bound in module.globals[symbol].args[-2:]:
+            set.add(bound.attributes, f"range(i64 0, {kernel.few_items + 1})")
+    return module
 
 
 class Emitter(BlockWriter):

@@ -10,6 +10,9 @@ from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.statements import For, ParallelFor, Statement
 from xla_server.codegen.kernel_ir.walk import walk
 
+VECTOR_ITEMS = 16
+"""Elements of 32 bits in a vector of 64 bytes, the widest of all processors."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
@@ -34,6 +37,11 @@ class Kernel:
         """Work items of a launch; a kernel without parallel loops has one."""
         return sum(part.items for part in self.parts) or 1
 
+    @property
+    def few_items(self) -> int | None:
+        """The number of work items, which code depends on, if they fill no vector; else None."""
+        return self.items if self.parts and self.items < VECTOR_ITEMS else None
+
     @functools.cached_property
     def text(self) -> str:
         """The kernel as numba source."""
@@ -46,9 +54,10 @@ class Kernel:
 
     @functools.cached_property
     def key(self) -> str:
-        """The text, and all else that the machine code depends on: effort and marked loops."""
+        """The text, and all else that the machine code depends on: effort, marked loops, items."""
         loops = [each for each, _ in walk(self.body) if isinstance(each, For)]
         unrolled = [number for number, loop in enumerate(loops) if loop.unrolled]
         vectorised = [number for number, loop in enumerate(loops) if loop.vectorised]
         marked = f"unrolled loops {unrolled}, vectorised loops {vectorised}"
-        return f"# {self.effort.name.lower()}, {marked}\n{self.text}"
+        items = "" if self.few_items is None else f", {self.few_items} work items"
+        return f"# {self.effort.name.lower()}, {marked}{items}\n{self.text}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.processors import HOST, assembles
-from tests.sources import source_module, without_loop_requests
+from tests.sources import source_module, without_requests
 from tests.unit.codegen.assembled import assembly_of
 from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
@@ -179,7 +179,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 def test_the_source_of_a_kernel_means_the_same(name: str, machine: Machine) -> None:
     kernel = KERNELS[name]()
     expected = source_module(kernel.text, None, machine)
-    with without_loop_requests():
+    with without_requests():
         assert str(module_of(kernel, "kernel", machine)) == str(expected)
 
 

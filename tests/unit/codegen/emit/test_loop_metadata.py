@@ -143,6 +143,15 @@ def test_few_items_at_a_stride_are_not_vectorised(
     assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
 
+@assembles
+@pytest.mark.parametrize(("count", "expected"), [(1, (0, 0)), (7, (0, 1)), (16, (1, 1))])
+def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> None:
+    machine = MACHINES["avx512"]
+    kernel = kernel_of(items(count, 1), stack=())
+    text = optimised(str(kernel_module(kernel, vocabulary(machine).names, "k", machine)), machine)
+    assert ("<16 x float>" in text, " phi " in text) == expected
+
+
 TOTAL = Cell("s", Type.F32)
 
 
@@ -170,7 +179,8 @@ def test_sums_of_runs_that_are_apart_have_narrow_vectors_one_at_once() -> None:
 @assembles
 def test_sums_of_runs_load_each_element_of_a_narrow_vector(machine: Machine) -> None:
     store = Store(WRITE, Type.F32, ITEM, TOTAL)
-    kernel = kernel_of(parallel(Declare(TOTAL, ZERO), sum_of_runs(7), store), stack=())
+    sums = parallel(Declare(TOTAL, ZERO), sum_of_runs(7), store, items=1 << 16)
+    kernel = kernel_of(sums, stack=())
     module = kernel_module(kernel, vocabulary(machine).names, "kernel", machine)
     assert optimised(str(module), machine).count("load float") == 8 * 4
 

@@ -50,7 +50,7 @@ def _rows(function: str, width: int) -> Kernel:
     buffers = [Buffer(k, Usage.READ) for k in range(count)]
     result = Buffer(count, Usage.WRITE)
     kernel = Body()
-    with Items(kernel, 1) as items, Loop(items, "j", width) as row:
+    with Items(kernel, 1 << 30) as items, Loop(items, "j", width) as row:
         at = row.let("at", plus(times(items.axis, width), row.axis))
         loads = tuple(Load(buffer, Type(kind), at) for buffer in buffers)
         row.store(result, kind, at, Apply(function, loads, Type(kind)))

@@ -6,7 +6,6 @@
 import re
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from llvmlite import ir
@@ -17,12 +16,13 @@ from tests.ulps.errors import worst
 from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE, computed, exact, loop
 from tests.ulps.measuring import ULP_BOUND, WHOLE, bound_of, measured
 from tests.ulps.samples import operands_of, special_values
+from tests.unit.codegen.assembled import assembly_of
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.called_functions import WITH_BRANCHES
 from xla_server.codegen.functions.real.irrational import two_over_pi
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
-from xla_server.codegen.kernel import kernel_object
+from xla_server.codegen.kernel import module_of
 from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
@@ -150,19 +150,9 @@ def test_the_closest_f32_to_multiples_of_half_pi(function: str) -> None:
 
 
 @pytest.mark.parametrize(("function", "name"), EVERY)
-def test_loops_are_vectorised_and_call_what_has_branches_alone(
-    function: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = []
-    emit_object = llvm.TargetMachine.emit_object
-
-    def kept(machine: Any, module: Any) -> Any:
-        texts.append(machine.emit_assembly(module.clone()))
-        return emit_object(machine, module)
-
-    monkeypatch.setattr(llvm.TargetMachine, "emit_object", kept)
-    kernel_object(loop(function, name), VECTORS)
-    (assembly,) = texts
+def test_loops_are_vectorised_and_call_what_has_branches_alone(function: str, name: str) -> None:
+    text = str(module_of(loop(function, name), "kernel", VECTORS))
+    assembly = assembly_of(text, VECTORS)
     instructions = [line.strip() for line in assembly.splitlines() if line.startswith("\t")]
     calls = [line for line in instructions if re.match(r"(call|bl|b?jmp\s+[a-z_])", line)]
     calls = [line for line in calls if not re.match(r"bl[a-z]", line)]

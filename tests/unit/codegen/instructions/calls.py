@@ -28,7 +28,7 @@ def called(function: str, result: Any, *operands: Any) -> Any:
     buffers = [Buffer(number, Usage.READ) for number in range(len(operands))]
     target = Buffer(len(operands), Usage.WRITE)
     kind = type_of(result)
-    with Items(kernel, 1) as items:
+    with Items(kernel, 1 << 30) as items:
         given = tuple(
             Load(buffer, Type(type_of(each.dtype)), items.axis)
             for buffer, each in zip(buffers, operands, strict=True)

@@ -120,6 +120,7 @@ CASES: tuple[tuple[Any, Mapping[str, Any]], ...] = (
     ),
     (stmt.Shuffle(AXIS, X, 1), {"value": ALSO_AXIS, "operand": Y, "distance": 2}),
     (stmt.Barrier(), {}),
+    (stmt.ParallelFor(T, 7, (OUT,)), {"items": 8}),
     (
         GROUPED,
         {
