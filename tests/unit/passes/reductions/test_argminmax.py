@@ -9,11 +9,9 @@ import pytest
 from jax import lax
 
 from tests.corpus.jax.programs import lower
-from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten
 from xla_server.ir.module import HloModule
-from xla_server.passes.pipeline import pipeline
 from xla_server.passes.reductions.argminmax import ArgumentOfExtremum
 from xla_server.passes.simplify.call_inliner import CallInliner
 from xla_server.passes.simplify.dead_code import DeadCode
@@ -110,8 +108,3 @@ def test_is_left(change: str) -> None:
 def test_the_same_pairs_unchanged_are_split() -> None:
     module = _inlined(_pairs("nothing"), ROWS)
     assert_kept(module, passed(module, ArgumentOfExtremum()), [ROWS])
-
-
-def test_of_one_element_nothing_is_compared() -> None:
-    module = imported(lower(lambda x: jnp.argmax(jnp.sin(x), 1), ROWS[:, :1]))
-    assert opcodes(rewritten(module, *pipeline(TARGET))) == {"broadcast": 1, "constant": 1}

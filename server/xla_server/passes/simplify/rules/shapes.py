@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.analysis.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
-from xla_server.passes.simplify.map_inliner import applied, results_applied
+from xla_server.passes.simplify.map_inliner import applied
 from xla_server.passes.simplify.rules.repeats import reduce_repeated
 
 
@@ -22,36 +21,12 @@ def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None
     if operand.opcode is Opcode.BROADCAST and not operand.operands[0].shape.rank:
         return editor.broadcast(operand.operands[0], (), i.shape.dimensions)
     if operand is i.operands[0] and operand.shape.dimensions != i.shape.dimensions:
-        return _split_broadcast(i, operand, editor)
+        return None
     return editor.reshape(operand, i.shape.dimensions)
 
 
-def _split_broadcast(
-    i: HloInstruction, operand: HloInstruction, editor: Editor
-) -> HloInstruction | None:
-    """reshape(broadcast) that keeps the operand's dimensions whole, as a broadcast."""
-    if operand.opcode is not Opcode.BROADCAST:
-        return None
-    (source,) = operand.operands
-    targets = operand.attributes.dimensions
-    if list(targets) != sorted(targets) or {0, 1} & {*i.shape.dimensions}:
-        return None
-    places = _whole_dimensions(operand.shape.dimensions, i.shape.dimensions)
-    if any(target not in places for target in targets):
-        return None
-    return editor.broadcast(source, [places[target] for target in targets], i.shape.dimensions)
-
-
-def _whole_dimensions(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, int]:
-    """Dimensions that a reshape keeps -> their new numbers."""
-    read, written = dense_strides(before), dense_strides(after)
-    places = {(written[n], size): n for n, size in enumerate(after) if size != 1}
-    whole = ((n, (read[n], size)) for n, size in enumerate(before))
-    return {n: places[strided] for n, strided in whole if strided in places}
-
-
 def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Simplify a transpose of size-1 dimensions, of a transpose, stack, broadcast or iota."""
+    """Simplify a transpose of dimensions of size 1, of a transpose or of a broadcast."""
     (operand,) = i.operands
     permutation = i.attributes.permutation
     if operand.opcode is Opcode.TRANSPOSE:
@@ -59,20 +34,9 @@ def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | No
         return editor.transpose(operand.operands[0], [inner[d] for d in permutation])
     if _keeps_order(operand, permutation):
         return editor.reshape(operand, i.shape.dimensions)
-    if operand.opcode is Opcode.CONCATENATE and all(
-        _keeps_order(part, permutation) for part in operand.operands
-    ):
-        parts = [
-            editor.reshape(part, [part.shape.dimensions[d] for d in permutation])
-            for part in operand.operands
-        ]
-        return editor.concatenate(parts, permutation.index(operand.attributes.dimension))
     if operand.opcode is Opcode.BROADCAST:
         mapped = [permutation.index(d) for d in operand.attributes.dimensions]
         return editor.broadcast(operand.operands[0], mapped, i.shape.dimensions)
-    if operand.opcode is Opcode.IOTA:
-        along = permutation.index(operand.attributes.iota_dimension)
-        return editor.iota(i.shape.element_type, i.shape.dimensions, along)
     return None
 
 
@@ -97,32 +61,12 @@ def simplify_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | No
     return None
 
 
-def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Replace an iota with one index by zeros."""
-    is_one = i.shape.dimensions[i.attributes.iota_dimension] == 1
-    return editor.full(0, i.shape.element_type, i.shape.dimensions) if is_one else None
-
-
 def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Simplify a reduction along no dimensions, or of several arrays along one element each."""
-    if len(i.operands) != 2:
-        return _reduced_elements(i, editor)
-    operand, initial = i.operands
-    if not i.attributes.dimensions:
-        return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
-    return None
-
-
-def _reduced_elements(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """The results of a reduction of several arrays along dimensions of one element."""
-    count = len(i.operands) // 2
-    sizes = i.operands[0].shape.dimensions
-    if any(sizes[d] != 1 for d in i.attributes.dimensions):
+    """Replace a reduction of one array along no dimensions by its computation."""
+    if i.attributes.dimensions or len(i.operands) != 2:
         return None
-    kept = i.shape.tuple_shapes[0].dimensions
-    elements = [editor.reshape(operand, kept) for operand in i.operands[:count]]
-    results = results_applied(i.called[0], [*i.operands[count:], *elements], kept, editor)
-    return None if results is None else editor.add(Opcode.TUPLE, results)
+    operand, initial = i.operands
+    return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
 
 
 def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -180,21 +124,12 @@ def repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) -> 
     return editor.reshape(editor.broadcast(operand, mapped, sizes), whole)
 
 
-def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Lines of at most one element are sorted."""
-    if i.operands[0].shape.dimensions[i.attributes.dimension] > 1:
-        return None
-    return i.operands[0] if len(i.operands) == 1 else editor.add(Opcode.TUPLE, i.operands)
-
-
 SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.BROADCAST: (simplify_broadcast,),
     # Values are immutable, so a copy is its operand.
     Opcode.COPY: (lambda i, editor: i.operands[0],),
-    Opcode.IOTA: (simplify_iota,),
     Opcode.REDUCE: (simplify_reduce, reduce_repeated),
     Opcode.REDUCE_WINDOW: (simplify_reduce_window,),
     Opcode.RESHAPE: (simplify_reshape,),
-    Opcode.SORT: (simplify_sort,),
     Opcode.TRANSPOSE: (simplify_transpose,),
 }

@@ -15,7 +15,7 @@ MAX_PARTS = 256
 
 
 def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Simplify a slice: of everything, a slice, one part of a concatenation, or a broadcast."""
+    """Simplify a slice: of everything, a slice, or one part of a concatenation."""
     (operand,) = i.operands
     a = i.attributes
     if i.shape.dimensions == operand.shape.dimensions:
@@ -34,8 +34,6 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return editor.sliced(operand.operands[0], starts, limits, strides)
     if operand.opcode is Opcode.CONCATENATE:
         return _of_one_part(i, operand, editor)
-    if operand.opcode is Opcode.BROADCAST and i.shape.element_count:
-        return _of_broadcast(i, operand, editor)
     return None
 
 
@@ -62,21 +60,6 @@ def _of_one_part(
     starts, limits = list(a.starts), list(a.limits)
     starts[d], limits[d] = a.starts[d] - begin, last + 1 - begin
     return editor.sliced(part, starts, limits, a.strides)
-
-
-def _of_broadcast(
-    i: HloInstruction, repeated: HloInstruction, editor: Editor
-) -> HloInstruction | None:
-    (source,) = repeated.operands
-    a, mapped = i.attributes, repeated.attributes.dimensions
-    if any(i.shape.dimensions[d] != repeated.shape.dimensions[d] for d in mapped):
-        source = editor.sliced(
-            source,
-            [a.starts[d] for d in mapped],
-            [a.limits[d] for d in mapped],
-            [a.strides[d] for d in mapped],
-        )
-    return editor.broadcast(source, mapped, i.shape.dimensions)
 
 
 def simplify_pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -121,38 +104,9 @@ def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | 
             parts.append(operand)
     if not parts:
         return i.operands[0]
-    merged = _neighbours(parts, d, editor)
-    if len(merged) == 1:
-        return merged[0]
-    return None if merged == list(i.operands) else editor.concatenate(merged, d)
-
-
-def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[HloInstruction]:
-    """Join adjacent slices of one operand."""
-    merged = [parts[0]]
-    for part in parts[1:]:
-        last = merged[-1]
-        if _follows(last, part, d):
-            starts = last.attributes.starts
-            limits = list(last.attributes.limits)
-            limits[d] = part.attributes.limits[d]
-            merged[-1] = editor.sliced(last.operands[0], starts, limits)
-        else:
-            merged.append(part)
-    return merged
-
-
-def _follows(first: HloInstruction, second: HloInstruction, d: int) -> bool:
-    is_alike = first.opcode is second.opcode is Opcode.SLICE and first.operands == second.operands
-    if not is_alike:
-        return False
-    a, b = first.attributes, second.attributes
-    if set(a.strides) | set(b.strides) != {1} or a.limits[d] != b.starts[d]:
-        return False
-    return all(
-        number == d or (a.starts[number], a.limits[number]) == (b.starts[number], b.limits[number])
-        for number in range(len(a.starts))
-    )
+    if len(parts) == 1:
+        return parts[0]
+    return None if parts == list(i.operands) else editor.concatenate(parts, d)
 
 
 def simplify_dynamic_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -191,32 +145,18 @@ def simplify_dynamic_update_slice(i: HloInstruction, editor: Editor) -> HloInstr
 
 
 def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Simplify a gather of one slice, or of equal slices, each of whole dimensions."""
+    """Replace a gather of one slice by a dynamic-slice."""
     operand, indices = i.operands
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     mapped = numbers.start_index_map
     if numbers.operand_batching_dims or not i.shape.element_count or not sizes or 0 in sizes:
         return None
-    if all(sizes[dimension] == operand.shape.dimensions[dimension] for dimension in mapped):
-        return _repeated(i, editor)
     if i.shape.element_count != math.prod(sizes):
         return None
     starts = editor.index_elements(indices, mapped, len(sizes))
     box = editor.dynamic_slice(operand, starts, sizes)
     # All batch dimensions have size 1, and slices keep the order of their dimensions.
     return editor.reshape(box, i.shape.dimensions)
-
-
-def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
-    """The slice at the operand's beginning, repeated for each index vector of a gather."""
-    operand = i.operands[0]
-    numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
-    box = operand
-    if operand.shape.dimensions != sizes:
-        box = editor.sliced(operand, [0] * len(sizes), sizes)
-    offsets = numbers.offset_dims
-    box = editor.reshape(box, [i.shape.dimensions[dimension] for dimension in offsets])
-    return editor.broadcast(box, offsets, i.shape.dimensions)
 
 
 SLICE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
