@@ -43,7 +43,6 @@ from xla_server.passes.simplify.constant_folding import ConstantFolding
 from xla_server.passes.simplify.cse import CommonSubexpressions
 from xla_server.passes.simplify.dead_code import DeadCode
 from xla_server.passes.simplify.empty_arrays import EmptyArrays
-from xla_server.passes.simplify.map_inliner import MapInliner
 from xla_server.passes.simplify.static_sizes import StaticSizes
 from xla_server.passes.simplify.tuple_simplifier import TupleSimplifier
 from xla_server.target.target import Target
@@ -83,7 +82,6 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # Early, so that all later passes see through calls.
         FusionInliner(),
         CallInliner(),
-        MapInliner(),
         StaticSizes(),
         # Before simplification, which does not see through markers.
         CustomCallExpander(),

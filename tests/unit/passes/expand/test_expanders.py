@@ -29,7 +29,6 @@ from xla_server.passes.expand.scan_expander import ScanExpander
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.simplify.call_inliner import CallInliner
 from xla_server.passes.simplify.dead_code import DeadCode
-from xla_server.passes.simplify.map_inliner import MapInliner
 from xla_server.passes.simplify.tuple_simplifier import TupleSimplifier
 
 
@@ -59,7 +58,7 @@ def test_batch_norm_of_half_floats_is_computed_in_f32() -> None:
 
 def test_nothing_to_expand() -> None:
     module = stated(["f32[3,4]"], "f32[3] reduce(x0, z), dimensions={1}, to_apply=add")
-    for step in (BatchNormExpander(), BitcastExpander(), CollectiveExpander(), MapInliner()):
+    for step in (BatchNormExpander(), BitcastExpander(), CollectiveExpander()):
         passed(module, step, fires=False)
 
 
@@ -205,11 +204,6 @@ def test_bitcast_reads_the_layout_that_its_operand_was_written_with() -> None:
         "second = f32[6,2,2]{0,2,1} bitcast(first)",
     )
     rewritten(before, BitcastExpander(), arguments=[np.arange(24, dtype=np.float32).reshape(4, 6)])
-
-
-def test_map() -> None:
-    before = stated(*hlo_programs.PROGRAMS["map"])
-    assert opcodes(rewritten(before, MapInliner())) == {"multiply": 2, "add": 1, "sqrt": 1}
 
 
 WIDENED = (
