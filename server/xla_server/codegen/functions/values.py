@@ -228,11 +228,6 @@ def at_most(x: Value, bound: Number) -> Value:
     return select(x < bound, x, bound)
 
 
-def at_least(x: Value, bound: Number) -> Value:
-    """Return the larger; the bound for NaN."""
-    return select(x > bound, x, bound)
-
-
 def clamped(x: Value, low: Number, high: Number) -> Value:
     """Clamp to [low, high]; NaN for NaN."""
     below = select(x > high, x.constant(high), x)

@@ -174,7 +174,6 @@ DOUBLE = AttributeKind(repr, HloReader.real)
 INTEGERS = in_braces(INTEGER)
 SINGLE = AttributeKind(lambda number: f"{{{number}}}", _read_single)
 INTEGER_PAIRS = in_braces(INTEGERS)
-WORD = AttributeKind(str, lambda reader: reader.word("a word"))
 BYTES = AttributeKind(quoted, HloReader.string)
 STRING = AttributeKind(
     lambda text: quoted(text.encode()), lambda reader: reader.string().decode(errors="replace")
