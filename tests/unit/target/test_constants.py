@@ -109,7 +109,7 @@ LIMITS = {
     "passes/simplify/cse.py": {"_LARGEST_CONSTANT"},
     "passes/scheduling/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},
     "passes/dynamic_sizes/known_sizes.py": {"LARGEST", "_LONGEST"},
-    "passes/simplify/map_inliner.py": {"LONGEST"},
+    "passes/simplify/lifting.py": {"LONGEST"},
     "passes/simplify/rules/slices.py": {"MAX_PARTS"},
     "passes/dynamic_sizes/size_specialisation.py": {"MAX_INSTRUCTIONS", "MAX_REPETITIONS"},
     "passes/canonicalize/transposes/transposed_operands.py": {"_MAX_CHAIN"},

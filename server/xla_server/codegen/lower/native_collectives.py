@@ -29,7 +29,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS, ROWS
 from xla_server.ops.numerics.scalar_function import plain_opcode
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.simplify.map_inliner import applied, is_liftable
+from xla_server.passes.simplify.lifting import applied, is_liftable
 
 MAX_BYTES = 1 << 24
 """Largest size of the operands of one native collective, in bytes."""

@@ -8,7 +8,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
-from xla_server.passes.simplify.map_inliner import applied
+from xla_server.passes.simplify.lifting import applied
 
 
 def long(dimensions: tuple[int, ...]) -> list[int]:

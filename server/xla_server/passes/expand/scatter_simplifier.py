@@ -7,7 +7,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass
-from xla_server.passes.simplify.map_inliner import applied
+from xla_server.passes.simplify.lifting import applied
 
 
 class SingleScatter(RewritePass):

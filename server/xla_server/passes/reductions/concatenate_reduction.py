@@ -8,7 +8,7 @@ from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.queries import combiner, neutral_of
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.passes.reductions.stacked_elements import needs_parts
-from xla_server.passes.simplify.map_inliner import applied
+from xla_server.passes.simplify.lifting import applied
 
 
 class ConcatenateReduction(TargetRewritePass):

@@ -12,7 +12,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import IDEMPOTENT, combiner, splat
-from xla_server.passes.simplify.map_inliner import applied
+from xla_server.passes.simplify.lifting import applied
 
 _LARGEST_EXACT = {ElementType.F32: 1 << 24, ElementType.F64: 1 << 53}
 """Largest number up to which the type has every integer."""

@@ -9,7 +9,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
-from xla_server.passes.simplify.map_inliner import applied
+from xla_server.passes.simplify.lifting import applied
 from xla_server.passes.simplify.rules.repeats import reduce_repeated
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
 from xla_server.passes.framework.fixpoint import Fixpoint
-from xla_server.passes.simplify import map_inliner
+from xla_server.passes.simplify import lifting
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
 SIMPLIFY = Fixpoint("simplify", (AlgebraicSimplifier(),))
@@ -200,10 +200,10 @@ def test_does_not_fire(case: tuple[Any, ...]) -> None:
 
 def test_a_reduction_by_a_long_computation_becomes_a_map() -> None:
     before = stated([X], "f32[4,6] reduce(x0, o), dimensions={}, to_apply=hypot")
-    longest, map_inliner.LONGEST = map_inliner.LONGEST, 2
+    longest, lifting.LONGEST = lifting.LONGEST, 2
     try:
         after = passed(before, SIMPLIFY)
     finally:
-        map_inliner.LONGEST = longest
+        lifting.LONGEST = longest
     assert opcodes(after) == {"map": 1, "broadcast": 1, "constant": 1}
     assert_kept(before, after, [np.ones((4, 6), np.float32)])
