@@ -20,6 +20,18 @@ START = "minimum(maximum(to_i64(x{}), 0), {})"
         (["f32[4,6]"], "f32[8,3] reshape(x0)", "x0[i1+3*i0]"),
         (["f32[4]"], "f32[4] copy(x0)", "x0[i0]"),
         ([], "s32[3,5] iota(), iota_dimension=1", "to_i32(i1)"),
+        (
+            ["pred[1]", "s8[0,2]"],
+            "pred[2] gather(x0, x1), offset_dims={}, collapsed_slice_dims={0}, "
+            "start_index_map={}, index_vector_dim=0, slice_sizes={1}",
+            "x0[0]",
+        ),
+        (
+            ["f32[4,1]", "s32[3,1]"],
+            "f32[4,3] gather(x0, x1), offset_dims={0}, collapsed_slice_dims={1}, "
+            "start_index_map={1}, index_vector_dim=1, slice_sizes={4,1}",
+            "x0[i0]",
+        ),
     ],
 )
 def test_an_element_is_read_where_the_operation_says(
