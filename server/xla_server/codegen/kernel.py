@@ -62,6 +62,8 @@ class Kernels:
             weakref.WeakValueDictionary()
         )
         self._unloaded: dict[str, _ObjectCode] = {}
+        # Programs that are compiled at the same time share the cores.
+        self._helpers = threading.BoundedSemaphore(max(1, self.machine.cores - 1))
         self._native: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -132,21 +134,29 @@ class Kernels:
 
     @contextlib.contextmanager
     def _helped(self, codes: "list[_ObjectCode]") -> Iterator[None]:
-        """Have threads on all other cores compile kernels, from the last on, during the block."""
+        """Have threads on idle cores compile kernels, from the last on, during the block."""
         backwards = reversed(codes)
 
         def work() -> None:
-            for code in backwards:
-                # The thread that wants the kernel meets the error again.
-                with contextlib.suppress(Exception):
-                    code.get()
+            try:
+                for code in backwards:
+                    # The thread that wants the kernel meets the error again.
+                    with contextlib.suppress(Exception):
+                        code.get()
+            finally:
+                self._helpers.release()
 
         helpers: list[threading.Thread] = []
         try:
-            # Without helpers compilation takes longer.
-            with contextlib.suppress(ResourceExhaustedError):
-                count = min(self.machine.cores, len(codes)) - 1
-                helpers.extend(start_thread(work, "compile") for _ in range(count))
+            for _ in range(min(self.machine.cores, len(codes)) - 1):
+                if not self._helpers.acquire(blocking=False):
+                    break
+                try:
+                    helpers.append(start_thread(work, "compile"))
+                except ResourceExhaustedError:
+                    # Without helpers compilation takes longer.
+                    self._helpers.release()
+                    break
             yield
         finally:
             codes.clear()

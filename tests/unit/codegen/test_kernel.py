@@ -21,6 +21,7 @@ from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Store
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.execution.start_thread import start_thread
 from xla_server.runtime.native import callable_at
 from xla_server.target.machine import Machine
 
@@ -141,6 +142,32 @@ def test_without_other_threads_a_program_is_compiled(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(kernels, "start_thread", refuse)
     found = _on_two_cores().get_all([_storing(1), _storing(2)])
     assert [_stored(kernel) for kernel in found.values()] == [1, 2]
+
+
+def test_programs_that_are_compiled_at_the_same_time_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, begun = _on_two_cores(), threading.Event()
+    started: list[str] = []
+
+    def compiled(kernel: Any, machine: Machine) -> bytes:
+        if kernel.key == _storing(1).key:
+            begun.set()
+            # The only helper is busy until this program is compiled.
+            made.get_all([_storing(2), _storing(3)])
+        assert begun.wait(10)
+        return kernel_object(kernel, machine)
+
+    def start(target: Any, name: str) -> threading.Thread:
+        started.append(name)
+        return start_thread(target, name)
+
+    monkeypatch.setattr(kernels, "kernel_object", compiled)
+    monkeypatch.setattr(kernels, "start_thread", start)
+    made.get_all([_storing(0), _storing(1)])
+    assert len(started) == 1
+    made.get_all([_storing(4), _storing(5)])
+    assert len(started) == 2
 
 
 def test_what_others_compile_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
