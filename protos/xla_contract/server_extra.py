@@ -8,6 +8,7 @@ MODULES = (
     "grpc_reflection",
     "jwt",
     "cryptography",
+    "prometheus_client",
     "pydantic_settings",
     "typer",
 )
