@@ -12,6 +12,7 @@ from grpc_status import rpc_status
 from xla_contract.descriptors import EXTENSION, SERVICE, Rpc, rpcs_of
 from xla_contract.errors import (
     ERROR_BY_CODE,
+    SessionEndedError,
     StatusCode,
     UnavailableError,
     UnimplementedError,
@@ -89,12 +90,12 @@ def _error_of(error: Any, name: str, target: str) -> XlaError:
         return UnavailableError(f"no server answers at {target}: {message}")
     if status is None and code is StatusCode.UNIMPLEMENTED:
         return UnimplementedError(f"the server at {target} must have the rpc {name}: {message}")
+    info = error_details_pb2.ErrorInfo()
     for detail in status.details if status is not None else ():
-        info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info):
             hint = info.metadata.get("hint", "")
-    if code is StatusCode.UNAUTHENTICATED:
-        hint = "Give --token-file, or set XLA_CLIENT_TOKEN or XLA_CLIENT_TOKEN_FILE."
+    if code is StatusCode.UNAUTHENTICATED and info.reason != SessionEndedError.__name__:
+        hint = "Give --token-file, or --cert-file with --key-file, or set XLA_CLIENT_TOKEN."
     return ERROR_BY_CODE.get(code, UnknownError)(message, hint=hint)
 
 
