@@ -19,5 +19,7 @@ def test_its_variables_are_options_and_it_waits_for_the_drain() -> None:
     for name in options:
         assert name.removeprefix(ENVIRONMENT_PREFIX).lower() in Settings.model_fields
     assert float(_values("TimeoutStopSec")[0]) > Settings.model_fields["grace_seconds"].default
+    # Processes of the server do not end before it does.
+    assert _values("KillMode") == ["mixed"]
     # Programs are compiled to machine code.
     assert not _values("MemoryDenyWriteExecute")

@@ -80,7 +80,8 @@ def _refused(refusals: Iterable[Refusals]) -> CounterMetricFamily:
     family = CounterMetricFamily(
         "xla_server_refused_calls", "Calls refused as they arrived", labels=("grpc_code",)
     )
-    counts = (each.by_code for each in refusals)
+    # Copies, which are made at once: another thread adds statuses meanwhile.
+    counts = (each.by_code.copy() for each in refusals)
     for code, count in sum(counts, collections.Counter[str]()).items():
         family.add_metric((code,), count)
     return family

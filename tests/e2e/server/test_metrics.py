@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
+import numpy as np
 import pytest
 
 import xla_client as xc
+from tests.e2e import modules
 from tests.e2e.process import Raw, ServerProcess, refused, start_server
+from tests.fault.plain import until
 from xla_contract.stubs import xla_pb2
 
 _TOKEN = "T" * 32
@@ -85,11 +88,19 @@ def test_a_call_on_its_own_and_one_without_credentials(server: ServerProcess) ->
     raw.GetDeviceHandles(request, metadata=metadata)
     nothing = xla_pb2.GetShapeRequest()
     refused(grpc.StatusCode.INVALID_ARGUMENT, raw.GetShape, nothing, metadata=metadata)
+    item = xla_pb2.TransferToInfeedRequest(literal=modules.literal(np.float32(1)))
+    raw.TransferToInfeed(item, metadata=metadata)
+    wanted = xla_pb2.TransferFromOutfeedRequest(shape_with_layout=modules.shape("f32[]"))
+    with pytest.raises(grpc.RpcError):
+        raw.TransferFromOutfeed(wanted, metadata=metadata, timeout=0.1)
     raw.close()
     assert metrics(server)['xla_server_refused_calls_total{grpc_code="UNAUTHENTICATED"}'] == 1
     assert handled(server, "unary", "XlaService/GetDeviceHandles") == 1
     assert handled(server, "unary", "XlaService/GetDeviceHandles", "UNAUTHENTICATED") == 0
     assert handled(server, "unary", "XlaService/GetShape", "INVALID_ARGUMENT") == 1
+    assert handled(server, "unary", "XlaService/TransferToInfeed") == 1
+    # The server may notice the deadline after the client.
+    until(lambda: handled(server, "unary", "XlaService/TransferFromOutfeed", "DEADLINE_EXCEEDED"))
 
 
 def test_the_state_of_the_server_with_limits_and_without_owners(server: ServerProcess) -> None:

@@ -116,7 +116,7 @@ def test_top_goes_on_until_ctrl_c(server: ServerProcess) -> None:
     ("caller", "words"),
     [
         ("bob", "DescribeServer must be called in the role admin, got token:bob in the role user"),
-        ("", "a call must carry credentials, got none (Give --token-file, or set XLA_CLIENT_"),
+        ("", "a call must carry credentials, got none (Give --token-file, or --cert-file"),
     ],
 )
 def test_others_see_nothing(server: ServerProcess, caller: str, words: str) -> None:

@@ -12,6 +12,7 @@ from grpc_status import rpc_status
 from xla_contract.descriptors import EXTENSION, SERVICE, Rpc, rpcs_of
 from xla_contract.errors import (
     ERROR_BY_CODE,
+    SessionEndedError,
     StatusCode,
     UnavailableError,
     UnimplementedError,
@@ -22,7 +23,6 @@ from xla_contract.pinned_certificates import pinned_certificate
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.targets import routing_metadata
 from xla_server.app.calling.credentials import ClientCredentials
-from xla_server.app.endings import ConfigurationError
 
 _ANY_SIZE: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", -1),
@@ -37,8 +37,8 @@ class Remote:
     def __init__(self, target: str, credentials: ClientCredentials, timeout: float | None) -> None:
         """Make the channel to HOST:PORT or unix:PATH; each call may take `timeout` seconds, if any.
 
-        Raises ConfigurationError for files that cannot be read, and UnavailableError if the
-        server has another certificate than the one pinned.
+        Raises OSError for files that cannot be read, and UnavailableError if the server has
+        another certificate than the one pinned.
         """
         self._target = target
         self._timeout = timeout
@@ -89,12 +89,12 @@ def _error_of(error: Any, name: str, target: str) -> XlaError:
         return UnavailableError(f"no server answers at {target}: {message}")
     if status is None and code is StatusCode.UNIMPLEMENTED:
         return UnimplementedError(f"the server at {target} must have the rpc {name}: {message}")
+    info = error_details_pb2.ErrorInfo()
     for detail in status.details if status is not None else ():
-        info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info):
             hint = info.metadata.get("hint", "")
-    if code is StatusCode.UNAUTHENTICATED:
-        hint = "Give --token-file, or set XLA_CLIENT_TOKEN or XLA_CLIENT_TOKEN_FILE."
+    if code is StatusCode.UNAUTHENTICATED and info.reason != SessionEndedError.__name__:
+        hint = "Give --token-file, or --cert-file with --key-file, or set XLA_CLIENT_TOKEN."
     return ERROR_BY_CODE.get(code, UnknownError)(message, hint=hint)
 
 
@@ -103,23 +103,13 @@ def open_channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
     if not credentials.speaks_tls:
         return grpc.insecure_channel(target, options=_ANY_SIZE)
     options = list(_ANY_SIZE)
-    roots, chain, key = map(
-        _bytes_of, (credentials.ca_file, credentials.cert_file, credentials.key_file)
-    )
+    files = credentials.ca_file, credentials.cert_file, credentials.key_file
+    roots, chain, key = (Path(each).read_bytes() if each else None for each in files)
     if credentials.fingerprint:
-        files = credentials.cert_file or None, credentials.key_file or None
-        pem, name = pinned_certificate(target, credentials.fingerprint, *files)
+        own = credentials.cert_file or None, credentials.key_file or None
+        pem, name = pinned_certificate(target, credentials.fingerprint, *own)
         roots = pem.encode()
         # The pinned certificate is the only trusted one, so its name proves nothing more.
         options.append(("grpc.ssl_target_name_override", name))
     made = grpc.ssl_channel_credentials(roots, key, chain)
     return grpc.secure_channel(target, made, options=options)
-
-
-def _bytes_of(path: str) -> bytes | None:
-    if not path:
-        return None
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None
