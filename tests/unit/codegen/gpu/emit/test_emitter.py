@@ -79,7 +79,7 @@ def test_a_module_has_several_kernels_and_each_function_once() -> None:
 def test_every_access_to_buffers_says_its_space_and_alignment(kind: E) -> None:
     program = rows.every_operation(kind)
     module = built(
-        lambda *p: ops.tuple([row(*p) for row in program.thunks.values()], p[0].builder),
+        lambda *p: ops.tuple([row(*p) for row in program.rows.values()], p[0].builder),
         program.arrays,
     )
     text = str(grid_module(kernels_of(module), DEVICE))

@@ -98,7 +98,7 @@ def test_a_row_stays_in_registers_behind_a_barrier(compilers: dict[str, PtxCompi
 def test_every_operation_has_ptx(kind: E, name: str, compilers: dict[str, PtxCompiler]) -> None:
     program = rows.every_operation(kind)
     module = built(
-        lambda *p: ops.tuple([row(*p) for row in program.thunks.values()], p[0].builder),
+        lambda *p: ops.tuple([row(*p) for row in program.rows.values()], p[0].builder),
         program.arrays,
     )
     kernels = kernels_of(module)
