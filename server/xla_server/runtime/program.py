@@ -333,9 +333,8 @@ class _Run:
             self._array[self._first :] = self._offsets + arena.address
 
 
-def _native(thunk: CollectiveThunk) -> NativeCollective:
-    size = thunk.offsets[-1]
-    return NativeCollective(thunk.instruction, thunk.placements, size, thunk.is_referenced)
+def _native(each: CollectiveThunk) -> NativeCollective:
+    return NativeCollective(each.instruction, each.placements, each.offsets[-1], each.is_referenced)
 
 
 def _zeros(count: int) -> Any:
