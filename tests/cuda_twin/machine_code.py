@@ -98,14 +98,14 @@ class Code:
 def test_elementwise_kernels_fit_in_registers(kind: E, name: str, tmp_path: Path) -> None:
     program = rows.every_operation(kind)
     module = built(
-        lambda *p: ops.tuple([row(*p) for row in program.thunks.values()], p[0].builder),
+        lambda *p: ops.tuple([row(*p) for row in program.rows.values()], p[0].builder),
         program.arrays,
     )
     code = Code(kernels_of(module), name, tmp_path)
-    assert len(code.registers) == len(program.thunks)
+    assert len(code.registers) == len(program.rows)
     assert max(code.registers.values()) <= (REGISTERS_OF_COMPLEX if kind.is_complex else REGISTERS)
     assert code.memory == {IN_REGISTERS}
-    for number, opcode in enumerate(program.thunks):
+    for number, opcode in enumerate(program.rows):
         if kind is E.F32:
             assert code.count(f"k{number}", IN_F64) == 0, opcode
 

@@ -7,8 +7,8 @@ cache. Loads of broadcast elements count for each thread.
 import math
 from collections.abc import Hashable
 
+from xla_server.codegen.gpu.repetitions import Forms
 from xla_server.codegen.kernel_ir.analysis.counts import share_of
-from xla_server.codegen.kernel_ir.analysis.repetitions import Forms
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Buffer,

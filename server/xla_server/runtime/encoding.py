@@ -25,7 +25,7 @@ class Encoded:
     Slots are numbered addresses: first the cancellation flag, then all parameters, `results`,
     `constants` and last the values of the arena at their `offsets`. `indices` has the slot of every
     buffer of every kernel, one kernel after the other. `walked` has the thunks in the order of the
-    table's thunks, without labels. `hosts` maps the row of a host thunk to that thunk and the row
+    table's rows, without labels. `hosts` maps the row of a host thunk to that thunk and the row
     to resume at.
     """
 

@@ -86,13 +86,13 @@ class Program:
         """The thunks that are walked, in the order in which `ThunkTimes` numbers them."""
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
         collectives = self._encoded.collectives
-        numbers = {row: n for n, row in enumerate(collectives)}
+        numbers = {thunk: n for n, thunk in enumerate(collectives)}
         self._collectives = {
-            n: numbers[row.collective if isinstance(row, LeaveThunk) else row]
-            for n, row in enumerate(self.thunks)
-            if isinstance(row, LeaveThunk | CollectiveThunk)
+            row: numbers[thunk.collective if isinstance(thunk, LeaveThunk) else thunk]
+            for row, thunk in enumerate(self.thunks)
+            if isinstance(thunk, LeaveThunk | CollectiveThunk)
         }
-        """The number of the collective of each row that is a `CollectiveThunk` or `LeaveThunk`."""
+        """The number of the collective, by the row of its `CollectiveThunk` or `LeaveThunk`."""
         self.work = work
         """The static count of the code's operations; None if they were not counted."""
         self.plan = plan or self._planned(collectives)
@@ -186,7 +186,7 @@ class Program:
 
     def _planned(self, collectives: Sequence[CollectiveThunk]) -> CollectivePlan:
         done = None if self.work is None else self.work.done
-        each = max([1, *(len(row.placements) // self._threads.count for row in collectives)])
+        each = max([1, *(len(thunk.placements) // self._threads.count for thunk in collectives)])
         is_small = (
             done is not None
             and done.bytes <= MAX_TURN_BYTES * each
@@ -333,8 +333,8 @@ class _Run:
             self._array[self._first :] = self._offsets + arena.address
 
 
-def _native(row: CollectiveThunk) -> NativeCollective:
-    return NativeCollective(row.instruction, row.placements, row.offsets[-1], row.is_referenced)
+def _native(each: CollectiveThunk) -> NativeCollective:
+    return NativeCollective(each.instruction, each.placements, each.offsets[-1], each.is_referenced)
 
 
 def _zeros(count: int) -> Any:

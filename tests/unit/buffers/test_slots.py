@@ -35,6 +35,6 @@ def test_a_copy_into_the_same_memory_does_nothing() -> None:
     assert not copies_nothing(Jump(FIRST), same)
 
 
-def test_labels_are_no_rows() -> None:
+def test_labels_are_not_counted() -> None:
     thunks = [FIRST, CopyThunk(A, B), Jump(FIRST), LAST]
     assert label_positions(thunks) == {FIRST: 0, LAST: 2}

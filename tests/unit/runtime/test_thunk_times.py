@@ -19,7 +19,7 @@ def marked(times: ThunkTimes, *thunks: int) -> None:
         call(times.address, thunk)
 
 
-def test_a_row_s_time_ends_where_the_next_begins() -> None:
+def test_a_thunk_s_time_ends_where_the_next_begins() -> None:
     times = ThunkTimes(3)
     begun = time.monotonic_ns()
     marked(times, 0, 1, 1, 2, 3)

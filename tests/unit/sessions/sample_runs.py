@@ -53,15 +53,21 @@ def endless() -> Computation:
 
 
 @contextlib.contextmanager
-def open_service(
-    device_bytes: int = 1 << 20, quotas: Quotas | None = None, **limits: Any
-) -> Iterator[Session]:
-    """A session with an engine of its own, where everything is free in the end."""
-    made = Session(shared_resources(device_bytes, quotas, **limits))
+def emptied(made: Session) -> Iterator[Session]:
+    """Close a session and its engine in the end, where everything is free."""
     yield made
     made.close()
     assert made.engine.close(10)
     assert made.engine.memory.used_bytes == 0
+
+
+@contextlib.contextmanager
+def open_service(
+    device_bytes: int = 1 << 20, quotas: Quotas | None = None, **limits: Any
+) -> Iterator[Session]:
+    """A session with an engine of its own, where everything is free in the end."""
+    with emptied(Session(shared_resources(device_bytes, quotas, **limits))) as made:
+        yield made
 
 
 def compiled(

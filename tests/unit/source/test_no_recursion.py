@@ -138,12 +138,12 @@ ALLOWED = {
         codegen/gpu/emit/emitter.py: _GridEmitter._divided _GridEmitter._narrow _GridEmitter._parts
             _GridEmitter._shuffled _GridEmitter._value _GridEmitter._write_copies
         codegen/gpu/joined.py: _renamed
+        codegen/gpu/repetitions.py: Forms.of
         codegen/gpu/stopping.py: _Watched._all _Watched._watched _flagged
         codegen/kernel.py: Kernels._load_named Kernels._load_shared
         codegen/kernel_ir/analysis/corners.py: _Execution.run
         codegen/kernel_ir/analysis/hoisting.py: _Varying._note
         codegen/kernel_ir/analysis/known_numbers.py: Numbers.address Numbers.value
-        codegen/kernel_ir/analysis/repetitions.py: Forms.of
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index
             NumbaText._statement NumbaText.expression NumbaText.lines
         codegen/kernel_ir/simplifier.py: _Simplifier._statement _Simplifier.block

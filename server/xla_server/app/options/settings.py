@@ -55,7 +55,7 @@ LogLevel = enum.StrEnum("LogLevel", "DEBUG INFO WARNING ERROR")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryFraction:
-    """A default: a fraction of the memory of this process, at most `max_bytes`."""
+    """A default: a fraction of the memory that this process may use, at most `max_bytes`."""
 
     numerator: int
     denominator: int

@@ -62,7 +62,7 @@ LARGEST_CONSTANT = 1 << 16
 class DynamicExecutable(InterpretedProgram):
     """A program of dynamic shape. Implements xla_server.backends.platform.Executable.
 
-    The times of each execution's steps and rows are written to `dump`, if there is one.
+    The times of each execution's steps and thunks are written to `dump`, if there is one.
     """
 
     def __init__(

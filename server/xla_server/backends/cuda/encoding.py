@@ -24,8 +24,8 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 class Encoded:
     """A program as a worker loads it, and the server's tables for it.
 
-    `thunks` are in the order of the program. `steps` are those of the host, by
-    number, each with the slots of its values. `results` are the indices of results with memory of
+    `thunks` are in the order of the program. `steps` are those of the host, by number, each with
+    the slots of its values. `results` are the indices of results with memory of
     their own, and `constants` those of constants.
     """
 
@@ -76,7 +76,7 @@ _FLAG = Location("cancellation", 0)
 
 
 class _Tables:
-    """A worker's thunks, one per thunk or step except labels, and their records."""
+    """The program's thunks as a worker has them, without labels, and the records they refer to."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ def test_copies_to_the_same_memory_are_left_out() -> None:
     assert [type(thunk) for thunk in program.thunks] == [protocol.Launch, protocol.Launch]
 
 
-def test_jumps_go_to_rows() -> None:
+def test_jumps_go_to_thunks() -> None:
     begin, end = Label("begin"), Label("end")
     p, n = value("p", "pred[]"), value("n", "s32[]")
     thunks = [
@@ -91,7 +91,7 @@ def test_jumps_go_to_rows() -> None:
     )
 
 
-def test_a_label_at_the_end_is_the_number_of_rows() -> None:
+def test_a_label_at_the_end_is_the_number_of_thunks() -> None:
     end, p = Label("end"), value("p", "pred[]")
     thunks = [launch(b, a), Branch(p, end), launch(b, a), end]
     program = encoded(code(thunks, [a, p], [b])).program

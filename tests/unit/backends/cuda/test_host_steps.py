@@ -1,4 +1,4 @@
-"""Rows that the host does become steps, which read and write what others have."""
+"""Thunks that the host does become steps, which read and write what others have."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""Profiles of programs of dynamic shape: their programs' rows, and the steps between."""
+"""Profiles of programs of dynamic shape: their programs' thunks, and the steps between."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def in_two(c: Example) -> Op:
     return ops.neg(ops.set_dimension_size(line * 2.0, size, 0))
 
 
-def test_a_profile_has_the_rows_of_all_programs_in_order(tmp_path: Path) -> None:
+def test_a_profile_has_the_thunks_of_all_programs_in_order(tmp_path: Path) -> None:
     platform = Cpu(threads=1, dumps=DumpDirectory(tmp_path))
     module, arguments = module_of(in_two)
     options = CompileOptions(PassOptions(), DumpOptions("d"), is_profiled=True)
@@ -42,8 +42,8 @@ def test_a_profile_has_the_rows_of_all_programs_in_order(tmp_path: Path) -> None
     head, _, names, *lines = table.read_text().splitlines()
     assert names.split() == ["ns", "share", "runs", "ns/run", "thunk", "what", "instruction"]
     assert int(head.split()[0]) == sum(int(line.split()[0]) for line in lines) > 0
-    rows = [line.split()[4] for line in lines]
-    assert {thunk.partition(":")[0] for thunk in rows} == {"walk", "program_001", "program_002"}
+    thunks = [line.split()[4] for line in lines]
+    assert {thunk.partition(":")[0] for thunk in thunks} == {"walk", "program_001", "program_002"}
     (trace,) = tmp_path.rglob("profile_0002.json")
     events: list[dict[str, Any]] = json.loads(trace.read_text())["traceEvents"]
     starts = [event["ts"] for event in events]

@@ -17,6 +17,7 @@ from tests.unit.sessions.sample_runs import (
     MATRIX,
     PAIR,
     compiled,
+    emptied,
     endless,
     kept,
     program,
@@ -54,10 +55,8 @@ def session(device_count: int = 3, **quotas: Any) -> Session:
 
 @pytest.fixture
 def service() -> Iterator[Session]:
-    made = session()
-    yield made
-    made.close()
-    assert made.engine.memory.used_bytes == 0
+    with emptied(session()) as made:
+        yield made
 
 
 def read(service: Session, executed: ExecutionResult) -> Any:

@@ -1,6 +1,6 @@
-"""CUDA graphs: rows of a program that do not need the server, as one launch.
+"""CUDA graphs: thunks of a program that do not need the server, as one launch.
 
-A graph contains the addresses of the slots that its rows use. A set of addresses that occurs a
+A graph contains the addresses of the slots that its thunks use. A set of addresses that occurs a
 second time gets a graph: memory is reused, and the values of a loop keep their addresses. For a new
 set the least recently used graph is updated, node by node, which takes the host a tenth of a launch
 for each.
@@ -25,7 +25,7 @@ Addresses: TypeAlias = tuple[int, ...]
 class SegmentGraph:
     """A graph, and its items with their nodes.
 
-    A condition's rows occur twice; an empty copy has None.
+    A condition's thunks occur twice; an empty copy has None.
     """
 
     graph: Any
@@ -33,7 +33,7 @@ class SegmentGraph:
 
 
 Walk: TypeAlias = Callable[[], Sequence[tuple[Item, Any]]]
-"""Enqueues a segment's rows to a stream under capture; returns the nodes of a SegmentGraph."""
+"""Enqueues a segment's thunks to a stream under capture; returns the nodes of a SegmentGraph."""
 
 NodeChange: TypeAlias = tuple[Any, NodeWork]
 """A node, and its new work."""

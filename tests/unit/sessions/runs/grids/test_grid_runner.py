@@ -10,7 +10,16 @@ import pytest
 
 from tests.fault.plain import until
 from tests.unit.sessions.engines import shared_resources
-from tests.unit.sessions.sample_runs import ADD, DOUBLE, PAIR, compiled, endless, kept, program
+from tests.unit.sessions.sample_runs import (
+    ADD,
+    DOUBLE,
+    PAIR,
+    compiled,
+    emptied,
+    endless,
+    kept,
+    program,
+)
 from xla_client import Builder, Computation, ops
 from xla_contract.errors import (
     AbortedError,
@@ -53,10 +62,8 @@ def session(**quotas: Any) -> Session:
 
 @pytest.fixture
 def service() -> Iterator[Session]:
-    made = session()
-    yield made
-    made.close()
-    assert made.engine.memory.used_bytes == 0
+    with emptied(session()) as made:
+        yield made
 
 
 def numbered() -> Computation:

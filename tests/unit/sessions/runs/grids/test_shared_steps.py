@@ -13,6 +13,7 @@ from tests.unit.sessions.sample_runs import (
     ONES,
     argument_of,
     compiled,
+    emptied,
     endless,
     execute,
     keep,
@@ -35,10 +36,8 @@ from xla_server.sessions.session import Session
 
 @pytest.fixture
 def service() -> Iterator[Session]:
-    made = session()
-    yield made
-    made.close()
-    assert made.engine.memory.used_bytes == 0
+    with emptied(session()) as made:
+        yield made
 
 
 def summed() -> Computation:

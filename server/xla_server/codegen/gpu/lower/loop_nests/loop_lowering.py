@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.gpu.repetitions import repetitions
 from xla_server.codegen.gpu.schedules.table import ThreadSchedule, scheduled_by
 from xla_server.codegen.gpu.stopping import stoppable
 from xla_server.codegen.kernel_ir.analysis import counts
-from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests import loop_lowering

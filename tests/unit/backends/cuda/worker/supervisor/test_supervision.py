@@ -171,7 +171,7 @@ def test_a_module_that_does_not_load_is_refused_and_the_worker_goes_on(
     assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
 
 
-def test_a_cancelled_run_stops_between_rows(pipes: Path, worker: DeviceWorker) -> None:
+def test_a_cancelled_run_stops_between_thunks(pipes: Path, worker: DeviceWorker) -> None:
     cancellation = Cancellation()
     loaded = worker.load(program(launch("wait"), HostStep(0), Jump(2), results=[5], arena=[0]))
     argument = uploaded(worker, ONE)

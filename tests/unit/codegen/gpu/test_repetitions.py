@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.codegen.kernel_ir.kernels import READ, WRITE, kernel_of
+from xla_server.codegen.gpu.repetitions import repetitions
 from xla_server.codegen.kernel_ir.analysis.counts import evaluations, work_of
-from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Value, condition
 from xla_server.codegen.kernel_ir.statements import Let
