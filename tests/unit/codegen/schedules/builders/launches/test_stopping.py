@@ -123,7 +123,7 @@ def test_a_kernel_leaves_off_once_the_word_is_set(name: str) -> None:
     kernels = Kernels()
     polling = [
         row
-        for row in executable._program.rows
+        for row in executable._program.thunks
         if isinstance(row, KernelThunk) and CANCELLATION in row.arguments
     ]
     assert polling
