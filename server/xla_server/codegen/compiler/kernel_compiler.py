@@ -94,10 +94,11 @@ def object_of_module(written: Any, machine: Machine, effort: Effort = Effort.OPT
     with _generator(machine, effort) as generator:
         written.triple = llvm.get_process_triple()
         written.data_layout = str(generator.target_data)
-        module = llvm.parse_assembly(str(written), llvm.create_context())
-        module.verify()
-        run_passes(module, machine, effort, generator)
-        return _emitted(module, generator)
+        # Python may free what an error refers to in any order, and a module must go first.
+        with llvm.parse_assembly(str(written), llvm.create_context()) as module:
+            module.verify()
+            run_passes(module, machine, effort, generator)
+            return _emitted(module, generator)
 
 
 @contextlib.contextmanager

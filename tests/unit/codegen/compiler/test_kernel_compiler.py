@@ -88,3 +88,12 @@ def test_compiling_leaves_no_memory_behind(effort: Effort) -> None:
     command = [sys.executable, "-c", _GROWTH, LOOP, effort.name]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     assert int(done.stdout) < 100 * 20
+
+
+def test_a_refused_module_is_freed_before_its_context() -> None:
+    """The error's frames refer to both, and a context frees the modules that it has left."""
+    wrong = LOOP.replace("%i = phi i64 [0, %entry], [%next, %body]", "%i = add i64 %next, 1")
+    with pytest.raises(RuntimeError, match="dominate") as caught:
+        object_of_module(ModuleText(wrong), HOST)
+    modules = [each.locals["module"] for each in caught.traceback if "module" in each.locals]
+    assert [module.closed for module in modules] == [True]

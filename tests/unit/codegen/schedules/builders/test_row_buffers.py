@@ -81,13 +81,19 @@ def test_rows_too_long_for_the_stack_are_computed_again() -> None:
     assert texts.count("exp_f32(") > 1 or len(texts) > 1
 
 
+def _from_largest(y: Any) -> Any:
+    """Elements of rows, which are stored rounded, and their distances to the largest."""
+    return y, y - y.max(1, keepdims=True)
+
+
 @pytest.mark.parametrize(
     ("moments", "once"),
     [
         (lambda x: jnp.exp(x).sum(1) / (jnp.exp(x) * x).sum(1), ["exp_f32(", "range(40)"]),
         (lambda x: (x.sum(0), (x * x).sum(0), x.max(0)), ["range(0, 24, 8)"]),
+        (lambda x: _from_largest(jnp.exp(x.astype(jnp.bfloat16))), ["exp_f32("]),
     ],
-    ids=["one_row", "columns"],
+    ids=["one_row", "columns", "rounded_row"],
 )
 def test_sums_share_what_they_read(moments: Any, once: list[str]) -> None:
     module = imported(lower(moments, X))
