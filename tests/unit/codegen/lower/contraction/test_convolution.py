@@ -22,12 +22,9 @@ from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower.contraction import convolution_phases
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.routines.contraction import product_tiles
 from xla_server.target.capability import Capability
-from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
 SMALL = Cpu(target=tuned(TARGET, "convolutions", min_products=0))
@@ -499,14 +496,3 @@ def exactly_direct(
     (found,) = on_cpu(module, arrays, Cpu(target=target))
     assert_equal_bits(found, *interpreted(module, arrays))
     return sources
-
-
-def test_tiles_of_a_row_are_as_even_as_can_be(machine: Machine) -> None:
-    tallest = product_tiles.tallest(machine)
-    assert tallest == {32: 6, 64: 14}[machine.vector_bytes]
-    for size in range(1, 5 * tallest):
-        rows, count, lower_count = convolution_phases.tiles(machine, size)
-        assert 0 < rows <= tallest
-        assert count > 0
-        assert count * rows + lower_count * (rows - 1) == size
-        assert count + lower_count == -(-size // tallest)
