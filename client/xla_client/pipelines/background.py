@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xla_client.runs.execution import UnlaunchedExecution
-from xla_client.transport.pending import Pending
+from xla_client.transport.transport import Pending
 from xla_contract.errors import CancelledError, XlaError
 
 

@@ -18,7 +18,7 @@ from xla_client.runs.step_result import StepResult
 from xla_client.session.buffer import Buffer
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
-from xla_client.transport.pending import Pending
+from xla_client.transport.transport import Pending
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2

@@ -19,7 +19,7 @@ from xla_client.runs.sharded import ShardedRuns
 from xla_client.session.buffer import Buffer, unpacked
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
-from xla_client.transport.pending import Pending
+from xla_client.transport.transport import Pending
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (

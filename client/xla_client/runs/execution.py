@@ -17,7 +17,7 @@ from xla_client.runs.arguments import RunUnderWay
 from xla_client.session.buffer import Buffer, unpacked
 from xla_client.session.session import Session
 from xla_client.transport.errors import CutOffError
-from xla_client.transport.pending import Pending
+from xla_client.transport.transport import Pending
 from xla_contract.errors import (
     DeadlineExceededError,
     SessionEndedError,

@@ -24,8 +24,7 @@ from xla_client.transfers.tuple_elements import (
     upload_elements,
 )
 from xla_client.transport.errors import CutOffError
-from xla_client.transport.pending import Pending
-from xla_client.transport.transport import Transport
+from xla_client.transport.transport import Pending, Transport
 from xla_contract.errors import (
     InvalidArgumentError,
     LostError,

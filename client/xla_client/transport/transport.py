@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -22,12 +22,12 @@ from xla_client.transport.multiplexed_stream import (
     MultiplexedStream,
     StreamBrokenError,
 )
-from xla_client.transport.pending import Pending
 from xla_client.transport.signal_guard import DeferredInterrupt
 from xla_client.transport.stream import ClientStream
 from xla_client.transport.tls import Tls
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import (
+    CancelledError,
     DeadlineExceededError,
     PermissionDeniedError,
     SessionEndedError,
@@ -108,6 +108,47 @@ _OBSTACLE_SECONDS = 1.0
 
 _CONVERSED_BYTES = 1 << 18
 """Largest request, in bytes, that is sent on the stream."""
+
+M = TypeVar("M")
+
+
+class Pending(Generic[M]):
+    """A call under way, which `ends` at its deadline at the latest (`deadline_in`)."""
+
+    def __init__(self, name: str, call: Any, ends: float) -> None:
+        self._name = name
+        self._call = call
+        self._ends = ends
+
+    def result(self, timeout: float | None = None) -> M:
+        """Wait for the response; raises XlaError, DeadlineExceededError after `timeout` seconds.
+
+        Running out of `timeout` leaves the call going.
+        """
+        try:
+            response: M = self._call.result(timeout)
+        except grpc.FutureTimeoutError:
+            raise DeadlineExceededError(
+                f"the answer must come within the time given, got none in {timeout} s",
+                op=self._name,
+            ) from None
+        except grpc.FutureCancelledError:
+            raise CancelledError(f"{self._name}: the caller cancelled the call") from None
+        except grpc.RpcError as error:
+            raise exception_of(self._name, error, self._ends) from None
+        return response
+
+    def done(self) -> bool:
+        """Return whether the call has finished, successfully or not."""
+        return bool(self._call.done())
+
+    def cancel(self) -> bool:
+        """Give the call up; False when it had finished before."""
+        return bool(self._call.cancel())
+
+    def add_done_callback(self, function: Callable[[], None]) -> None:
+        """Call `function` once the call has finished, on a thread of the transport."""
+        self._call.add_done_callback(lambda _: function())
 
 
 class Transport:
