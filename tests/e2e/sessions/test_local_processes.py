@@ -106,5 +106,6 @@ except xla_client.FailedPreconditionError as error:
     assert done.stdout.startswith("Local: the server's dependencies must be installed, got a ")
     assert done.stdout.endswith(
         "without llvmlite, numba, scipy, grpc_health, grpc_reflection, jwt, "
-        "cryptography, pydantic_settings, typer: pip install 'xla-service[server]'\n"
+        "cryptography, prometheus_client, pydantic_settings, typer: "
+        "pip install 'xla-service[server]'\n"
     )
