@@ -23,11 +23,37 @@ _CUT_OFF = re.compile(
 """Details that grpc reports for an established connection that ended."""
 
 
+_NO_SERVER_HINT = (
+    "is the server up (xla-server serve), and do both ends agree about TLS? connect_timeout=30 "
+    "waits for one that is starting"
+)
+_TLS_HINTS = {
+    "WRONG_VERSION_NUMBER": "the server speaks plaintext: leave TLS out, or turn it on there "
+    "(--tls-cert-file, --tls-self-signed)",
+    "CERTIFICATE_VERIFY_FAILED": "no trusted authority has issued the server's certificate for "
+    "this name: Tls(ca_file=...) trusts another one, Tls(fingerprint=...) the certificate itself, "
+    "by the line of the server's log",
+    "Socket closed": "something listens there and hangs up: if the server has TLS, pass "
+    "credentials=xla_client.Tls(...)",
+}
+"""Hints by the part of grpc's cause that they go with, other than `_NO_SERVER_HINT`."""
+
+
 class CutOffError(UnavailableError):
     """The connection ended during a call, which the server may have executed.
 
     `Session.after_cut` replaces it by an error that says what has become of the server.
     """
+
+
+def no_server(target: str, waited: str, cause: str) -> UnavailableError:
+    """Return the error of a session that no server opened; the texts end its sentence."""
+    hint = next((hint for part, hint in _TLS_HINTS.items() if part in cause), _NO_SERVER_HINT)
+    return UnavailableError(
+        f"connect: a server must listen at the target, got no answer from {target}{waited}{cause}",
+        op="connect",
+        hint=hint,
+    )
 
 
 def cut_off(rpc: str, reason: str) -> CutOffError:

@@ -14,6 +14,7 @@ from xla_client.transport.errors import (
     deadline_in,
     error_of_status,
     exception_of,
+    no_server,
     status_of,
 )
 from xla_client.transport.inline_stream import open_inline_stream
@@ -54,20 +55,6 @@ _OPTIONS = (
     # grpc's default is two minutes, in which calls fail although the server is back.
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-_NO_SERVER_HINT = (
-    "is the server up (xla-server serve), and do both ends agree about TLS? connect_timeout=30 "
-    "waits for one that is starting"
-)
-_TLS_HINTS = {
-    "WRONG_VERSION_NUMBER": "the server speaks plaintext: leave TLS out, or turn it on there "
-    "(--tls-cert-file, --tls-self-signed)",
-    "CERTIFICATE_VERIFY_FAILED": "no trusted authority has issued the server's certificate for "
-    "this name: Tls(ca_file=...) trusts another one, Tls(fingerprint=...) the certificate itself, "
-    "by the line of the server's log",
-    "Socket closed": "something listens there and hangs up: if the server has TLS, pass "
-    "credentials=xla_client.Tls(...)",
-}
-"""Hints by the part of grpc's cause that they go with, other than `_NO_SERVER_HINT`."""
 
 KEEPALIVE_SECONDS = 30.0, 10.0
 """Seconds of silence, with calls in progress, before a keepalive ping, and the ping's timeout."""
@@ -425,14 +412,7 @@ class Transport:
             cause = f": {call.details()}"
         else:
             return None
-        return UnavailableError(
-            f"connect: a server must listen at the target, got no answer from {self.target}"
-            f"{waited}{cause}",
-            op="connect",
-            hint=next(
-                (hint for part, hint in _TLS_HINTS.items() if part in cause), _NO_SERVER_HINT
-            ),
-        )
+        return no_server(self.target, waited, cause)
 
     def _obstacle(self, request: Message) -> str:
         """Return why there is no connection, for the end of a sentence; empty if that is unknown.
