@@ -13,7 +13,7 @@ from xla_client.programs.computation import ProgramLike, as_computation
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.runs.executable import Executable
 from xla_client.runs.execution import Execution, LaunchedExecution, adopted_buffers
-from xla_client.runs.launch import Launch, execute_launches
+from xla_client.runs.launch import Launching
 from xla_client.runs.program import Program, Returns, require_returns
 from xla_client.runs.sharded import Mesh
 from xla_client.session.buffer import Buffer
@@ -51,7 +51,7 @@ class ComputationStats:
 
 
 @parameter_class
-class Client(Devices):
+class Client(Devices, Launching):
     """A connection, from `connect`. Safe to use from several threads.
 
     Every method that calls the server takes `timeout`, the seconds until DeadlineExceededError;
@@ -214,44 +214,6 @@ class Client(Devices):
     def pipeline(self) -> Pipeline:
         """A new pipeline: several executions in one call of the server."""
         return Pipeline(self._session)
-
-    @public
-    def execute(
-        self,
-        computation: ProgramLike,
-        *arguments: Argument,
-        device: int = 0,
-        timeout: float | None = None,
-    ) -> Any:
-        """Compile a program and run it once, on any device.
-
-        Args:
-            computation: A program, as for `compile`.
-            arguments: Its arguments, as in a call of an Executable.
-            device: The number of the device, or a Device.
-            timeout: Seconds until DeadlineExceededError; None for the client's own.
-
-        Returns:
-            The result, which stays on the server: a Buffer, or a tuple of them for a flat tuple.
-        """
-        return execute_launches(
-            self._session, self, [Launch(computation, arguments, device)], timeout
-        )[0]
-
-    @public
-    def execute_parallel(
-        self, launches: Sequence[Launch], *, timeout: float | None = None
-    ) -> list[Buffer | tuple[Buffer, ...]]:
-        """Compile and run programs at the same time, each on its own device.
-
-        Args:
-            launches: The programs with their arguments and devices.
-            timeout: Seconds until DeadlineExceededError; None for the client's own.
-
-        Returns:
-            The result of each, as of `execute`.
-        """
-        return execute_launches(self._session, self, launches, timeout)
 
     @public
     def to_device(

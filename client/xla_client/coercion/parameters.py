@@ -29,6 +29,7 @@ _PUBLIC_CLASSES = {
     "BatchedRuns": "Executable",
     "Devices": "Client",
     "Explainable": "Executable",
+    "Launching": "Client",
     "ShardedRuns": "Executable",
 }
 """The class that users know, by the base class that defines some of its methods."""
