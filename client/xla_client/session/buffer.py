@@ -76,7 +76,8 @@ class Buffer:
 
     def require_present(self) -> None:
         """Raise LostError if it is lost."""
-        self._session.require_present(self._generation, f"a value of {self._shape}")
+        if self.is_lost:  # The words take longer than the rest of an argument's checks.
+            self._session.require_present(self._generation, f"a value of {self._shape}")
 
     @brief
     def to_numpy(self, *, timeout: float | None = None, progress: Progress | None = None) -> Array:
