@@ -1,6 +1,7 @@
 """Values that live on the server."""
 
 import asyncio
+import importlib
 import math
 import operator
 from collections.abc import Iterator
@@ -190,6 +191,10 @@ class Buffer:
         # A copy must be writable.
         array: Array = value.astype(value.dtype if dtype is None else dtype, copy=bool(copy))
         return array
+
+    def __jax_array__(self) -> Any:
+        """Return the value as an array of JAX, which `jax.numpy.asarray` asks for; fetches it."""
+        return importlib.import_module("jax.numpy").asarray(self.__array__())
 
     @property
     def dtype(self) -> "np.dtype[Any]":

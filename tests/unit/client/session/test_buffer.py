@@ -24,6 +24,18 @@ def is_freed(client: xc.Client, handle: int) -> bool:
     return False
 
 
+def test_jax_takes_a_buffer_where_it_is_asked_to_convert(client: xc.Client) -> None:
+    import jax
+
+    buffer = client.to_device(MATRIX)
+    for array in (jax.numpy.asarray(buffer), jax.numpy.zeros((2, 3), np.int32) + buffer):
+        assert isinstance(array, jax.Array)
+        np.testing.assert_array_equal(array, MATRIX)
+    np.testing.assert_array_equal(jax.device_get({"x": buffer})["x"], MATRIX)
+    with pytest.raises(ValueError, match=r"explicitly convert your object using jax\.numpy\.array"):
+        jax.device_put(buffer)
+
+
 def test_a_value_comes_back_in_any_layout(either: xc.Client) -> None:
     buffer = either.to_device(MATRIX)
     assert buffer.shape == Shape.parse("s32[2,3]{1,0}")
