@@ -2,10 +2,11 @@
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast, overload
 
-from xla_client.coercion.parameters import parameter_class
+from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.device import Devices
 from xla_client.pipelines.pipeline import Pipeline
 from xla_client.programs.compile_options import LayoutChoice
@@ -36,6 +37,9 @@ from xla_contract.wire.shape_proto import (
     program_shape_from_proto,
     shape_from_proto,
 )
+
+if TYPE_CHECKING:
+    from xla_client.runs.jax_function import JaxFunction
 
 _MESSAGE_BYTES = 1 << 18
 """Largest value, in bytes, that coroutines send in one message; larger ones are sent in a
@@ -210,6 +214,49 @@ class Client(Devices, Launching):
         request = program.request()
         response = await self._session.acall("Compile", request, timeout)
         return program.executable(self._session, request, response)
+
+    @brief
+    def jit(
+        self,
+        fun: Any = None,
+        /,
+        *,
+        static_argnums: int | Sequence[int] = (),
+        static_argnames: str | Sequence[str] = (),
+        donate_argnums: int | Sequence[int] = (),
+        donate_argnames: str | Sequence[str] = (),
+        mesh: Mesh | None = None,
+    ) -> "JaxFunction":
+        """Return a function of JAX that runs on the server, as `jax.jit` does on this machine.
+
+        Programs are compiled, and kept, as `jax.jit` does it: by trees, shapes and types of
+        arguments, static ones, and JAX's settings. Transform before: `client.jit(jax.grad(f))`.
+        Calls back into Python (`jax.debug.print`, `io_callback`) are refused.
+
+        Args:
+            fun: The function, or a `jax.export.Exported`. Without it, the result is a decorator.
+            static_argnums: Numbers of parameters whose values are part of the program.
+            static_argnames: Names of such parameters.
+            donate_argnums: Numbers of parameters whose Buffers end with the call, so that results
+                take their memory.
+            donate_argnames: Names of such parameters.
+            mesh: The devices, from `mesh`; by default as many as the meshes in `fun` have.
+
+        Returns:
+            The function. It takes trees of Buffers, arrays and numbers, and returns the tree that
+            `fun` does, with Buffers: they stay on the server, and `jax.device_get` fetches them.
+
+        Raises:
+            ArgumentTypeError: `fun` is no function.
+            InvalidArgumentError: A number or name is that of no parameter.
+            UnimplementedError: JAX is not installed.
+        """
+        from xla_client.runs.jax_function import JaxFunction  # Most clients do without JAX.
+
+        static, donated = (static_argnums, static_argnames), (donate_argnums, donate_argnames)
+        make = functools.partial(JaxFunction, self, mesh, static, donated)
+        # Without a function it is a decorator.
+        return make(fun) if fun is not None else cast(Any, make)
 
     def pipeline(self) -> Pipeline:
         """A new pipeline: several executions in one call of the server."""

@@ -33,9 +33,21 @@ class Buffer:
     Each access to its elements fetches the whole value: `float(buffer)`, `f"{buffer:.3f}"`,
     `buffer[0]`, `for row in buffer`, `np.asarray(buffer)`. Its shape, `dtype`, `ndim`, `size` and
     `nbytes` are known here. `==` tells whether two Buffers are one object, not equal values.
+
+    Attributes:
+        jax_type: Its type in JAX where that is more than `shape` and `dtype`: dimensions, dtype
+            (of typed keys), and whether it is weak. A result of a function of `Client.jit` has it.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "_generation", "_handle", "_session", "_shape")
+    __slots__ = (
+        "__weakref__",
+        "_finalizer",
+        "_generation",
+        "_handle",
+        "_session",
+        "_shape",
+        "jax_type",
+    )
 
     def __init__(self, session: Session, handle: int, shape: Shape) -> None:
         self._session = session
@@ -43,6 +55,7 @@ class Buffer:
         self._handle = handle
         self._shape = shape
         self._finalizer = session.hold(self, handle, shape.byte_size)
+        self.jax_type: tuple[tuple[int, ...], Any, bool] | None = None
 
     @property
     def shape(self) -> Shape:

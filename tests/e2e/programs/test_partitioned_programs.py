@@ -167,6 +167,28 @@ def test_without_options_a_program_has_the_partitions_of_its_mesh(client: xc.Cli
     check_joined(stored, arrays(run.execute_sharded(*arguments, join=True)))
 
 
+def test_functions_of_jax_run_on_the_devices_of_their_mesh(client: xc.Client) -> None:
+    import jax
+    from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+    line, rows = AbstractMesh((4,), ("x",)), PartitionSpec("x")
+    values, matrix = np.arange(8, dtype=np.float32), np.ones((8, 3), np.float32)
+
+    def share(part: Any) -> Any:
+        return part / jax.lax.psum(part.sum(), "x")
+
+    cut = jax.shard_map(share, mesh=line, in_specs=rows, out_specs=rows)
+    for mesh in (None, client.mesh((4,), ("all",))):
+        shares = client.jit(lambda x: {"shares": cut(x)}, mesh=mesh)(values)["shares"]
+        np.testing.assert_allclose(shares.to_numpy(), values / 28, rtol=1e-6)
+
+    def product(x: Any) -> Any:
+        x = jax.lax.with_sharding_constraint(x, NamedSharding(line, rows))
+        return cut(x) @ matrix
+
+    np.testing.assert_allclose(client.jit(product)(shares).to_numpy(), np.ones(3), rtol=1e-6)
+
+
 def test_a_region_on_one_partition_is_refused(client: xc.Client) -> None:
     stored = device_program("psum_scatter_dim1_axis_b")
     with pytest.raises(xc.ShapeError, match="where there is one partition, got") as caught:

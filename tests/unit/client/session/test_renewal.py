@@ -103,6 +103,18 @@ def test_executables_go_on_and_values_are_named_as_lost(
     client.free_unused()
 
 
+def test_functions_of_jax_go_on_with_the_arrays_that_they_close_over(
+    server: Server, client: xc.Client
+) -> None:
+    matrix = np.ones((4, 1 << 13), np.float32)
+    widen = client.jit(lambda x: x @ matrix)
+    kept = widen(ONES)
+    server.restart()
+    assert widen(ONES).to_numpy().sum() == 4 * (1 << 13)
+    with lost(r"a value of f32\[8192\]\{0\}"):
+        client.jit(lambda x: matrix @ x)(kept)
+
+
 FIRST: list[Callable[[xc.Client], object]] = [
     lambda client: client.compile(double()),
     lambda client: client.to_device(ONES),

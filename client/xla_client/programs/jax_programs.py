@@ -1,0 +1,104 @@
+"""Programs of functions of JAX: traced for the types of their arguments, and lowered."""
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeAlias
+
+from xla_client.programs.computation import Computation, as_computation
+from xla_contract.errors import UnimplementedError
+
+JaxType: TypeAlias = tuple[tuple[int, ...], Any, bool]
+"""The type of an array in JAX: dimensions, dtype, and whether it is weak."""
+
+_PARAMETER_BYTES = 1 << 16
+"""Smallest array that a function closes over, in bytes, that becomes a parameter.
+
+It is uploaded once for all programs of the function, while a constant is compiled with each.
+Smaller ones are constants, which can be folded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JaxProgram:
+    """A program with what a call of its function needs."""
+
+    computation: Computation
+    constants: list[Any]
+    """Large arrays that the function closes over: the first parameters."""
+    dtypes: list[Any]
+    """The dtypes of the other parameters, the arguments; None for typed keys."""
+    special_results: list[tuple[int, JaxType]]
+    """The results whose type is more than that of their elements: weak ones, and typed keys."""
+    tree: Any
+    """The tree that the function returns, of which the results are the leaves."""
+
+
+def jax_module() -> Any:
+    """Return JAX; raises UnimplementedError if it is not installed."""
+    try:
+        return importlib.import_module("jax")
+    except ImportError as error:
+        raise UnimplementedError(
+            f"Client.jit has functions traced by JAX, got none: {error}", hint="pip install jax"
+        ) from error
+
+
+def jax_program(
+    function: Callable[..., Any], kinds: Sequence[JaxType], donated: Collection[int]
+) -> JaxProgram:
+    """Return the program of a function of arrays, for CPUs.
+
+    Args:
+        function: The function, which returns a tree of arrays. Large arrays that it closes over
+            become parameters, but those of a `jax.jit` inside of it remain constants.
+        kinds: The types of its arguments.
+        donated: The numbers of the arguments that are donated.
+
+    Returns:
+        The program.
+    """
+    traced = _traced(function, kinds, donated)
+    closed, tree = traced.jaxpr, jax_module().tree.structure(traced.out_info)
+    numbers, large = [], []
+    for number, constant in enumerate(closed.consts):
+        if constant.nbytes >= _PARAMETER_BYTES and not _is_extended(constant.dtype):
+            numbers.append(number)
+            large.append(constant)
+    if large:
+
+        def of_constants(*leaves: Any) -> Any:
+            filled = list(closed.consts)
+            for number, constant in zip(numbers, leaves, strict=False):
+                filled[number] = constant
+            return jax_module().core.eval_jaxpr(closed.jaxpr, filled, *leaves[len(large) :])
+
+        of_constants.__name__ = traced.fun_name
+        moved = [len(large) + number for number in donated]
+        traced = _traced(of_constants, [*map(jax_type, large), *kinds], moved)
+    results = list(map(jax_type, closed.out_avals))
+    return JaxProgram(
+        as_computation(traced.lower(lowering_platforms=("cpu",))),
+        large,
+        [None if _is_extended(each.dtype) else each.dtype for each in closed.in_avals],
+        [(n, kind) for n, kind in enumerate(results) if kind[2] or _is_extended(kind[1])],
+        tree,
+    )
+
+
+def jax_type(value: Any) -> JaxType:
+    """Return the type of a value of JAX or numpy."""
+    return tuple(value.shape), value.dtype, getattr(value, "weak_type", False)
+
+
+def _traced(
+    function: Callable[..., Any], kinds: Sequence[JaxType], donated: Collection[int]
+) -> Any:
+    jax = jax_module()
+    values = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds]
+    return jax.jit(function, keep_unused=True, donate_argnums=tuple(donated)).trace(*values)
+
+
+def _is_extended(dtype: Any) -> bool:
+    """Return whether a dtype is JAX's own, as that of typed keys."""
+    dtypes = jax_module().dtypes
+    return bool(dtypes.issubdtype(dtype, dtypes.extended))

@@ -1,0 +1,257 @@
+"""Functions of JAX that run on the server."""
+
+import functools
+import inspect
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from xla_client.programs.jax_programs import JaxProgram, jax_module, jax_program, jax_type
+from xla_client.runs.executable import Executable
+from xla_client.session.buffer import Buffer
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, LostError, XlaError
+
+if TYPE_CHECKING:
+    from xla_client.client import Client
+    from xla_client.runs.sharded import Mesh
+
+_NUMBERS = (bool, int, float, complex)
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+_BY_NUMBER = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+"""The kinds of parameters that an argument by number can be for."""
+
+_Version: TypeAlias = tuple[Executable[Any], JaxProgram]
+"""A function, compiled for certain types of arguments."""
+
+
+class JaxFunction:
+    """A function of JAX that runs on the server, from `Client.jit`. Safe to use from threads.
+
+    For each tree and types of arguments, and for each value of static ones, there is a program,
+    which is compiled at the first such call.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        mesh: "Mesh | None",
+        statics: Sequence[Any],
+        donated: Sequence[Any],
+        function: Any,
+    ) -> None:
+        """`statics` and `donated` have numbers and names of parameters, or lists of them."""
+        jax = jax_module()
+        if hasattr(function, "mlir_module_serialized"):
+            function = function.call
+        if not callable(function):
+            raise ArgumentTypeError(
+                f"jit: fun must be a function or a jax.export.Exported, got {function!r:.80}"
+            )
+        functools.update_wrapper(self, function)
+        self._name = getattr(function, "__name__", type(function).__name__)
+        self._client, self._function, self._mesh = client, function, mesh
+        self._signature = inspect.signature(function)
+        self._statics = self._parameters(statics)
+        self._donated = self._parameters(donated)
+        self._flatten = jax.tree.flatten
+        # It is traced to another object wherever settings of JAX are others, as of 64 bits.
+        self._settings = jax.jit(lambda: None).trace
+        self._versions: dict[Any, _Version] = {}
+        self._constants: dict[int, tuple[Any, Buffer]] = {}
+        self._compiling = threading.RLock()
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Run the function on the server.
+
+        Args:
+            arguments: Its arguments: trees of Buffers, arrays of numpy and JAX, and numbers.
+            named: Its arguments by name.
+
+        Returns:
+            The tree that it returns, with Buffers, which stay on the server.
+
+        Raises:
+            ArgumentTypeError: An argument, which is named, is none of these.
+            InvalidArgumentError: A Buffer, which is named, was donated or deleted.
+            UnimplementedError: The server cannot compile an instruction, as a callback.
+            LostError: The server was restarted, and an argument is a Buffer from before.
+            XlaError: The run failed.
+        """
+        leaves, (executable, program) = self._version(arguments, named)
+        constants = [self._constant(each) for each in program.constants]
+        try:
+            result = executable(*constants, *leaves)
+        except LostError:
+            if not any(each.is_lost for each in constants):
+                raise
+            # The server was restarted.
+            constants = [self._constant(each) for each in program.constants]
+            result = executable(*constants, *leaves)
+        results = [result] if isinstance(result, Buffer) else result
+        for number, kind in program.special_results:
+            results[number].jax_type = kind
+        return program.tree.unflatten(results)
+
+    def executable(self, *arguments: Any, **named: Any) -> Executable[Any]:
+        """Return the program that a call with these arguments runs, for `explain` and the like.
+
+        Args:
+            arguments: Arguments, as of a call.
+            named: Arguments by name.
+
+        Returns:
+            The program. Its parameters are the large arrays that the function closes over, then
+            the arrays of the arguments, by the names of parameters.
+        """
+        return self._version(arguments, named)[1][0]
+
+    def clear_cache(self) -> None:
+        """Forget all programs, and the arrays that the function closes over."""
+        with self._compiling:
+            self._versions.clear()
+            self._constants.clear()
+
+    def _version(
+        self, arguments: Sequence[Any], named: dict[str, Any]
+    ) -> tuple[list[Any], _Version]:
+        """Return the arrays among the arguments, and the program for them."""
+        try:
+            given = self._signature.bind(*arguments, **named).arguments
+        except TypeError as error:
+            raise ArgumentTypeError(f"{self._name}: {error}") from None
+        statics = tuple((name, given.pop(name)) for name in self._statics if name in given)
+        leaves, tree = self._flatten(given)
+        try:
+            key = tuple(map(_form, leaves)), tree, statics, self._settings().jaxpr
+            version = self._versions.get(key)
+            if version is None:
+                self._require(statics, given)
+                with self._compiling:
+                    version = self._versions[key] = self._compiled(key, leaves)
+            return list(map(_value, leaves, version[1].dtypes)), version
+        except (XlaError, TypeError, AttributeError):
+            self._require(statics, given)
+            raise
+
+    def _compiled(self, key: Any, leaves: Sequence[Any]) -> _Version:
+        """Return the program for arguments, compiled unless their types in JAX have one."""
+        forms, tree, statics, settings = key
+        kinds = [
+            form if isinstance(leaf, Buffer) else jax_type(jax_module().typeof(leaf))
+            for form, leaf in zip(forms, leaves, strict=True)
+        ]
+        key = tuple(kinds), tree, statics, settings
+        if key not in self._versions:
+
+            def function(*leaves: Any) -> Any:
+                given = inspect.BoundArguments(
+                    self._signature, OrderedDict(tree.unflatten(leaves), **dict(statics))
+                )
+                return self._function(*given.args, **given.kwargs)
+
+            function.__name__ = self._name
+            numbered = tree.unflatten(range(len(kinds)))
+            donated = self._flatten([numbered[name] for name in self._donated & numbered.keys()])[0]
+            program = jax_program(function, kinds, donated)
+            executable = self._client.compile(program.computation, mesh=self._mesh)
+            self._versions[key] = executable, program
+        return self._versions[key]
+
+    def _constant(self, value: Any) -> Buffer:
+        """Return the Buffer of an array that the function closes over."""
+        known = self._constants.get(id(value))
+        if known is None or known[1].is_lost:
+            known = self._constants[id(value)] = value, self._client.to_device(np.asarray(value))
+        return known[1]
+
+    def _parameters(self, given: Sequence[Any]) -> frozenset[str]:
+        """Return the names of parameters that are given by number or name."""
+        parameters = self._signature.parameters.values()
+        numbered = [each.name for each in parameters if each.kind in _BY_NUMBER]
+        names: dict[Any, str] = {
+            each.name: each.name for each in parameters if each.kind in (*_BY_NUMBER, _BY_NAME)
+        }
+        for number, name in enumerate(numbered):
+            names[number] = names[number - len(numbered)] = name
+        lists = [each if isinstance(each, list | tuple) else [each] for each in given]
+        wanted = list(itertools.chain(*lists))
+        for each in wanted:
+            if each not in names:
+                raise InvalidArgumentError(
+                    "jit: static and donated arguments must be parameters, got "
+                    f"{each!r} for {self._name}{self._signature}"
+                )
+        return frozenset(names[each] for each in wanted)
+
+    def _require(self, statics: Iterable[tuple[str, Any]], given: dict[str, Any]) -> None:
+        """Raise the error of an argument that no call takes, if there is one."""
+        for name, value in statics:
+            if not _is(hash, value):
+                raise ArgumentTypeError(
+                    f"{self._name}: a static argument must be hashable, got "
+                    f"{type(value).__name__} for {name}"
+                )
+        paths = jax_module().tree_util
+        for (first, *rest), leaf in paths.tree_leaves_with_path(given):
+            self._require_array(f"{first.key}{paths.keystr(tuple(rest))}", leaf)
+
+    def _require_array(self, place: str, leaf: Any) -> None:
+        """Raise the error of a leaf of the arguments that no call takes."""
+        jax = jax_module()
+        if isinstance(leaf, jax.core.Tracer):
+            raise ArgumentTypeError(
+                f"{self._name}: a function on a server must be called with values, got a traced "
+                f"{leaf.aval} for {place}",
+                hint="Transform first: client.jit(jax.grad(f)), client.jit(jax.vmap(f)).",
+            )
+        if isinstance(leaf, Buffer) and leaf.shape.is_array:
+            if leaf.is_deleted:
+                raise InvalidArgumentError(
+                    f"{self._name}: a buffer must be alive to be used, got the deleted "
+                    f"{leaf.shape} for {place}",
+                    hint="A call ends the Buffers that it is given for donate_argnums.",
+                )
+            if jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype:
+                raise InvalidArgumentError(
+                    f"{self._name}: a buffer must have a type that JAX has, got {leaf.shape} for "
+                    f"{place}",
+                    hint="jax.config.update('jax_enable_x64', True) allows types of 64 bits.",
+                )
+        elif isinstance(leaf, Buffer) or not _is(jax.typeof, leaf):
+            raise ArgumentTypeError(
+                f"{self._name}: an argument must be an array, a number or a tree of them, got "
+                f"{type(leaf).__name__} for {place}",
+                hint="static_argnames=... passes other values, which must be hashable.",
+            )
+
+    def __repr__(self) -> str:
+        return f"JaxFunction({self._name}{self._signature})"
+
+
+def _form(leaf: Any) -> Any:
+    """Return what JAX's type of an argument follows from; of a Buffer, it is that type."""
+    if isinstance(leaf, Buffer):
+        return leaf.jax_type or (leaf.shape.dimensions, leaf.dtype, False)
+    return type(leaf) if type(leaf) in _NUMBERS else ("here", jax_type(leaf))
+
+
+def _value(leaf: Any, dtype: Any) -> Any:
+    """Return an argument as a program takes it."""
+    if not isinstance(leaf, Buffer):
+        return np.asarray(jax_module().random.key_data(leaf) if dtype is None else leaf, dtype)
+    if leaf.is_deleted:
+        raise InvalidArgumentError(f"a buffer must be alive to be used, got {leaf}")
+    return leaf
+
+
+def _is(test: Callable[[Any], object], value: Any) -> bool:
+    """Return whether a function takes a value, without a TypeError."""
+    try:
+        test(value)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""Functions of JAX as programs: parameters, constants, and what a call needs beside them."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from xla_client.programs.jax_programs import JaxType, jax_module, jax_program
+from xla_client.runs.donation import donated_parameters
+from xla_contract.errors import UnimplementedError
+
+ROW: JaxType = ((300,), np.dtype(np.float32), False)
+LARGE = np.arange(90000, dtype=np.float32).reshape(300, 300)
+KEY = jax.random.key(0)
+
+
+def test_large_arrays_that_a_function_closes_over_come_first() -> None:
+    matrix, small = jnp.asarray(LARGE), jnp.arange(300.0)
+
+    def layer(unused: Any, x: Any) -> Any:
+        return {"y": x @ matrix + small + LARGE[0]}
+
+    program = jax_program(layer, [ROW, ROW], [1])
+    assert program.constants == [matrix]
+    assert str(program.computation.program_shape) == (
+        "(p0: f32[300,300]{1,0}, p1: f32[300]{0}, p2: f32[300]{0}) -> f32[300]{0}"
+    )
+    assert program.computation.name == "jit_layer"
+    assert donated_parameters(program.computation.proto) == {2}
+    assert program.dtypes == [np.float32, np.float32]
+    assert program.tree == jax.tree.structure({"y": 0})
+
+
+def test_keys_stay_constants_and_arrays_in_loops_become_parameters() -> None:
+    keys = jax.random.wrap_key_data(np.zeros((1 << 13, 2), np.uint32))
+    matrix = jnp.asarray(LARGE)
+
+    def walk(x: Any) -> Any:
+        x, _ = jax.lax.scan(lambda x, _: (x @ matrix, None), x, None, length=2)
+        return x + jax.random.uniform(keys[1])
+
+    program = jax_program(walk, [ROW], [])
+    assert program.constants == [matrix]
+
+
+def test_types_that_elements_do_not_say_are_told() -> None:
+    kinds: list[JaxType] = [((), KEY.dtype, False), ((), np.dtype(np.float32), True)]
+    program = jax_program(lambda key, x: (x, key, jnp.float32(x)), kinds, [])
+    assert program.dtypes == [None, np.float32]
+    assert program.special_results == [(0, kinds[1]), (1, kinds[0])]
+    assert str(program.computation.program_shape.result) == "(f32[], u32[2]{0}, f32[])"
+
+
+def test_without_jax_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jax", None)
+    with pytest.raises(UnimplementedError, match=r"traced by JAX, got none: .*jax") as caught:
+        jax_module()
+    assert caught.value.hint == "pip install jax"
