@@ -15,7 +15,7 @@ _PARAMETER_BYTES = 1 << 16
 """Smallest array that a function closes over, in bytes, that becomes a parameter.
 
 It is uploaded once for all programs of the function, while a constant is compiled with each.
-Smaller ones are constants, which can be folded."""
+Smaller ones are constants, which the compiler can compute with."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
