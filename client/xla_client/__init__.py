@@ -77,6 +77,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 if TYPE_CHECKING:
     from xla_client import lib, ops
     from xla_client.programs.builder import Builder, Op
+    from xla_client.runs.jax_function import JaxFunction
     from xla_contract.types.dimension_numbers import (
         ConvolutionDimensionNumbers,
         DotDimensionNumbers,
@@ -123,6 +124,7 @@ __all__ = [
     "Infeed",
     "InternalError",
     "InvalidArgumentError",
+    "JaxFunction",
     "Launch",
     "Layout",
     "Literal",
@@ -171,6 +173,7 @@ __all__ = [
 _PARTS = {
     "Builder": "xla_client.programs.builder",
     "Op": "xla_client.programs.builder",
+    "JaxFunction": "xla_client.runs.jax_function",
     **dict.fromkeys(
         (
             "ConvolutionDimensionNumbers",
@@ -185,7 +188,7 @@ _PARTS = {
         "xla_contract.types.dimension_numbers",
     ),
 }
-"""Names that write programs, with their modules: clients that only run programs do without."""
+"""Names that not every client needs, with their modules: most of them write programs."""
 
 _PACKAGES = ("lib", "ops")
 
