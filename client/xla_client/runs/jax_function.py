@@ -6,18 +6,16 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from xla_client.programs.computation import ProgramLike
 from xla_client.programs.jax_programs import JaxProgram, jax_module, jax_program, jax_type
 from xla_client.runs.executable import Executable
+from xla_client.runs.sharded import Mesh
 from xla_client.session.buffer import Buffer
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, LostError, XlaError
-
-if TYPE_CHECKING:
-    from xla_client.client import Client
-    from xla_client.runs.sharded import Mesh
 
 _NUMBERS = (bool, int, float, complex)
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
@@ -26,6 +24,16 @@ _BY_NUMBER = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 _Version: TypeAlias = tuple[Executable[Any], JaxProgram]
 """A function, compiled for certain types of arguments."""
+
+
+class Compiler(Protocol):
+    """A Client, whose server compiles programs and keeps arrays."""
+
+    def compile(self, computation: ProgramLike, *, mesh: Mesh | None = None) -> Executable[Any]:
+        """Return the compiled program."""
+
+    def to_device(self, value: Any) -> Buffer:
+        """Upload an array."""
 
 
 class JaxFunction:
@@ -37,8 +45,8 @@ class JaxFunction:
 
     def __init__(
         self,
-        client: "Client",
-        mesh: "Mesh | None",
+        client: Compiler,
+        mesh: Mesh | None,
         statics: Sequence[Any],
         donated: Sequence[Any],
         function: Any,
