@@ -5,7 +5,7 @@ import inspect
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -198,7 +198,7 @@ class JaxFunction:
     def _require(self, statics: Iterable[tuple[str, Any]], given: dict[str, Any]) -> None:
         """Raise the error of an argument that no call takes, if there is one."""
         for name, value in statics:
-            if not _is(hash, value):
+            if not isinstance(value, Hashable):
                 raise ArgumentTypeError(
                     f"{self._name}: a static argument must be hashable, got "
                     f"{type(value).__name__} for {name}"
@@ -229,12 +229,15 @@ class JaxFunction:
                     f"{place}",
                     hint="jax.config.update('jax_enable_x64', True) allows types of 64 bits.",
                 )
-        elif isinstance(leaf, Buffer) or not _is(jax.typeof, leaf):
+            return
+        try:
+            jax.typeof(leaf)
+        except (TypeError, ValueError):  # a ValueError for a Buffer that is a tuple
             raise ArgumentTypeError(
                 f"{self._name}: an argument must be an array, a number or a tree of them, got "
                 f"{type(leaf).__name__} for {place}",
                 hint="static_argnames=... passes other values, which must be hashable.",
-            )
+            ) from None
 
     def __repr__(self) -> str:
         return f"JaxFunction({self._name}{self._signature})"
@@ -254,12 +257,3 @@ def _value(leaf: Any, dtype: Any) -> Any:
     if leaf.is_deleted:
         raise InvalidArgumentError(f"a buffer must be alive to be used, got {leaf}")
     return leaf
-
-
-def _is(test: Callable[[Any], object], value: Any) -> bool:
-    """Return whether a function takes a value, without a TypeError."""
-    try:
-        test(value)
-    except TypeError:
-        return False
-    return True
