@@ -27,8 +27,8 @@ class JaxProgram:
     """Large arrays that the function closes over: the first parameters."""
     dtypes: list[Any]
     """The dtypes of the other parameters, the arguments; None for typed keys."""
-    special_results: list[tuple[int, JaxType]]
-    """The results whose type is more than that of their elements: weak ones, and typed keys."""
+    results: list[JaxType]
+    """The types of the results."""
     tree: Any
     """The tree that the function returns, of which the results are the leaves."""
 
@@ -75,12 +75,11 @@ def jax_program(
         of_constants.__name__ = traced.fun_name
         moved = [len(large) + number for number in donated]
         traced = _traced(of_constants, [*map(jax_type, large), *kinds], moved)
-    results = list(map(jax_type, closed.out_avals))
     return JaxProgram(
         as_computation(traced.lower(lowering_platforms=("cpu",))),
         large,
         [None if _is_extended(each.dtype) else each.dtype for each in closed.in_avals],
-        [(n, kind) for n, kind in enumerate(results) if kind[2] or _is_extended(kind[1])],
+        list(map(jax_type, closed.out_avals)),
         tree,
     )
 

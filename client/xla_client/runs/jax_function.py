@@ -100,8 +100,8 @@ class JaxFunction:
             constants = [self._constant(each) for each in program.constants]
             result = executable(*constants, *leaves)
         results = [result] if isinstance(result, Buffer) else result
-        for number, kind in program.special_results:
-            results[number].jax_type = kind
+        for buffer, kind in zip(results, program.results, strict=True):
+            buffer.jax_type = kind
         return program.tree.unflatten(results)
 
     def executable(self, *arguments: Any, **named: Any) -> Executable[Any]:

@@ -35,8 +35,8 @@ class Buffer:
     `nbytes` are known here. `==` tells whether two Buffers are one object, not equal values.
 
     Attributes:
-        jax_type: Its type in JAX where that is more than `shape` and `dtype`: dimensions, dtype
-            (of typed keys), and whether it is weak. A result of a function of `Client.jit` has it.
+        jax_type: Its type in JAX if a function of `Client.jit` returned it, else None: dimensions,
+            dtype (that of typed keys for such), and whether it is weak.
     """
 
     __slots__ = (

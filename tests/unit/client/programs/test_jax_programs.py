@@ -49,7 +49,7 @@ def test_types_that_elements_do_not_say_are_told() -> None:
     kinds: list[JaxType] = [((), KEY.dtype, False), ((), np.dtype(np.float32), True)]
     program = jax_program(lambda key, x: (x, key, jnp.float32(x)), kinds, [])
     assert program.dtypes == [None, np.float32]
-    assert program.special_results == [(0, kinds[1]), (1, kinds[0])]
+    assert program.results == [*reversed(kinds), ((), np.float32, False)]
     assert str(program.computation.program_shape.result) == "(f32[], u32[2]{0}, f32[])"
 
 
