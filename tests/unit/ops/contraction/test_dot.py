@@ -6,28 +6,8 @@ import numpy as np
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.root_text import run_text
-from xla_contract.ops.contraction.dot import DotAttributes, infer_dot
-from xla_contract.types.dimension_numbers import DotDimensionNumbers
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
-
-
-def infer(lhs: str, rhs: str, *numbers: tuple[int, ...], preferred: str = "") -> str:
-    wanted = ElementType.from_text(preferred) if preferred else None
-    attributes = DotAttributes(DotDimensionNumbers(*numbers), wanted)
-    return str(infer_dot([Shape.parse(lhs), Shape.parse(rhs)], attributes))
-
-
-def test_the_result_is_batch_then_lhs_then_rhs() -> None:
-    assert infer("f32[7,2,3]", "f32[3,5,7]", (2,), (0,), (0,), (2,)) == "f32[7,2,5]"
-    assert infer("f32[<=4,3]", "f32[3,5]", (1,), (0,)) == "f32[<=4,5]"
-
-
-def test_the_element_type_is_the_wider_or_the_preferred() -> None:
-    assert infer("bf16[2]", "f32[2]", (0,), (0,)) == "f32[]"
-    assert infer("s8[2]", "s8[2]", (0,), (0,), preferred="s32") == "s32[]"
 
 
 def test_large_integers_wrap_exactly() -> None:

@@ -4,40 +4,9 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from tests.unit.codegen.compiled import interpreted, on_cpu
-from xla_contract.ops.indexing.gather import GatherAttributes, infer_gather
-from xla_contract.ops.indexing.scatter import ScatterAttributes, infer_scatter
-from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
-from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.text.parser import parse_module
-
-ROWS = GatherDimensionNumbers((1,), (0,), (0,), 1)
-F32 = Shape.parse("f32[]")
-ADD = ProgramShape((F32, F32), F32)
-INTO_ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
-
-
-def gather(operand: str, indices: str, numbers: GatherDimensionNumbers, *sizes: int) -> str:
-    shapes = [Shape.parse(operand), Shape.parse(indices)]
-    return str(infer_gather(shapes, GatherAttributes(numbers, sizes)))
-
-
-def scatter(numbers: ScatterDimensionNumbers, *operands: str) -> str:
-    shapes = [Shape.parse(text) for text in operands]
-    return str(infer_scatter(shapes, ScatterAttributes(numbers), [ADD]))
-
-
-def test_slices_stand_at_the_offset_dimensions() -> None:
-    assert gather("f32[5,4]", "s32[7,1]", ROWS, 1, 4) == "f32[7,4]"
-    spread = GatherDimensionNumbers((0, 2), (), (1, 0), 0)
-    assert gather("f32[5,4]", "s32[2,7]", spread, 2, 3) == "f32[2,7,3]"
-    batched = GatherDimensionNumbers((1,), (), (1,), 1, (0,), (0,))
-    assert gather("f32[5,4]", "s32[5,1]", batched, 1, 3) == "f32[5,3]"
-
-
-def test_scatter_gives_the_inputs_shape() -> None:
-    assert scatter(INTO_ROWS, "f32[5,4]", "s32[7,1]", "f32[7,4]") == "f32[5,4]"
 
 
 def test_start_indices_of_any_size_are_clamped() -> None:

@@ -5,26 +5,8 @@ import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.ops.definitions import infer_shape
-from xla_contract.ops.indexing.sort import SortAttributes
-from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
-
-F32 = Shape.parse("f32[]")
-LESS = ProgramShape((F32, F32), Shape.parse("pred[]"))
-
-
-def infer(dimension: int, *operands: str, comparator: ProgramShape = LESS) -> str:
-    shapes = [Shape.parse(text) for text in operands]
-    return str(infer_shape(Opcode.SORT, shapes, SortAttributes(dimension), [comparator]))
-
-
-def test_shapes_stay() -> None:
-    assert infer(1, "f32[2,3]{0,1}") == "f32[2,3]"
-    four = ProgramShape((F32,) * 4, Shape.parse("pred[]"))
-    assert infer(0, "f32[2]", "f32[2]", comparator=four) == "(f32[2], f32[2])"
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 17, 64, 100])

@@ -2,35 +2,8 @@ import numpy as np
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.ops.reduction.reduce import ReduceAttributes, infer_reduce
-from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
-
-
-def signature(*shapes: str) -> ProgramShape:
-    *parameters, result = map(Shape.parse, shapes)
-    return ProgramShape(tuple(parameters), result)
-
-
-ADD = signature("f32[]", "f32[]", "f32[]")
-
-
-def infer(reducer: ProgramShape, dimensions: tuple[int, ...], *operands: str) -> str:
-    return str(
-        infer_reduce(list(map(Shape.parse, operands)), ReduceAttributes(dimensions), [reducer])
-    )
-
-
-def test_dimensions_are_reduced() -> None:
-    assert infer(ADD, (0, 2), "f32[2,<=3,4]", "f32[]") == "f32[<=3]"
-    both = signature("f32[]", "s32[]", "f32[]", "s32[]", "(f32[], s32[])")
-    assert infer(both, (0,), "f32[2,3]", "s32[2,3]", "f32[]", "s32[]") == "(f32[3], s32[3])"
-
-
-def test_a_wider_float_accumulator_decides_the_result() -> None:
-    wide = signature("f32[]", "bf16[]", "f32[]")
-    assert infer(wide, (0,), "bf16[2]", "f32[]") == "f32[]"
 
 
 def run(parameters: list[str], root: str, *given: object) -> np.ndarray:
