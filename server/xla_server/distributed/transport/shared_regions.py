@@ -1,7 +1,7 @@
 """Memory shared by the ranks of one machine, in which participants meet in native code.
 
 Each rank owns a region: seats (the state of a member at a collective) first, then areas (its
-operands). An execution on several ranks gets a slot, the same part of every region, and each rank
+operands). An execution on several ranks gets a part, the same of every region, and each rank
 computes the addresses of all members' seats and areas by the same rule.
 """
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-SLOTS = 8
-"""Number of executions that can share the regions at a time. Slot 0 has half of the bytes for
-areas, and each further slot half of the one before."""
+PARTS = 8
+"""Number of executions that can share the regions at a time. Part 0 has half of the bytes for
+areas, and each further part half of the one before."""
 
 SEATS = 128
 """Seats of one execution in each region: one per collective and participant of the rank."""
 
-_SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
+_SEAT_BYTES = PARTS * SEATS * SEAT_BYTES
 """Size of the seats of a region in bytes. Areas never overlap them: stamps in seats are compared,
 so they must not be operands of an earlier run."""
 
@@ -63,17 +63,17 @@ class SharedRegions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegionPart:
-    """The slot of an execution in all regions.
+    """The part of an execution in all regions, from 0.
 
     The stamps of its visits begin with `first_stamp`.
     """
 
-    slot: int
+    number: int
     first_stamp: int
 
 
 class RegionParts:
-    """Rank 0's allocator of slots in the regions. Thread-safe.
+    """Rank 0's allocator of parts of the regions. Thread-safe.
 
     A first stamp is a time in nanoseconds, and a visit takes longer than one. So each stamp is
     greater than all that an earlier execution left in the seats, and none of those is mistaken for
@@ -82,7 +82,7 @@ class RegionParts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free = [*range(SLOTS)]
+        self._free = [*range(PARTS)]
         self._last = 0
 
     def take(self) -> RegionPart | None:
@@ -97,7 +97,7 @@ class RegionParts:
         """Take a part back; no participant of its execution may access it any more."""
         if part is not None:
             with self._lock:
-                heapq.heappush(self._free, part.slot)
+                heapq.heappush(self._free, part.number)
 
 
 class _CollectiveOffsets(NamedTuple):
@@ -124,7 +124,7 @@ class SharedSeats:
         counts = Counter[int]()
         self._places = [counts.update([rank]) or counts[rank] - 1 for rank in ranks]
         most = max(counts.values())
-        areas = (regions.size - _SEAT_BYTES) >> part.slot + 1
+        areas = (regions.size - _SEAT_BYTES) >> part.number + 1
         room = areas // most // _ALIGNMENT * _ALIGNMENT
         self._collectives: dict[int, _CollectiveOffsets] = {}
         used = 0
@@ -134,7 +134,7 @@ class SharedSeats:
             if size and used + 2 * stride <= room and (seat + 1) * most <= SEATS:
                 self._collectives[number] = _CollectiveOffsets(seat * most, used, stride)
                 used += 2 * stride
-        self._seats = part.slot * SEATS
+        self._seats = part.number * SEATS
         self._areas = _SEAT_BYTES + areas
         self._room = room
 
