@@ -13,13 +13,13 @@ from tests.e2e.process import mpirun
 from xla_server.distributed.transport import shared_regions
 from xla_server.distributed.transport.shared_regions import (
     PARTS,
-    SEATS,
+    SLOTS,
     RegionPart,
     RegionParts,
     SharedRegions,
-    SharedSeats,
+    SharedSlots,
 )
-from xla_server.runtime.collective_records import SEAT_BYTES
+from xla_server.runtime.collective_records import SLOT_BYTES
 
 SIZE = 1 << 20
 RANKS = (0, 0, 1, 0, 2, 1)
@@ -30,42 +30,42 @@ def regions() -> SharedRegions:
     return SharedRegions({0: 1 << 40, 1: 1 << 41}, SIZE)
 
 
-def test_seats_and_areas_of_parts_do_not_overlap() -> None:
+def test_slots_and_areas_of_parts_do_not_overlap() -> None:
     random = Random(0)
     ranges = []
     for part in range(PARTS):
         sizes = [random.choice((0, 1, 64, 1000, SIZE)) for _ in range(40)]
-        seats = SharedSeats(regions(), RegionPart(part, 2), RANKS, sizes)
+        slots = SharedSlots(regions(), RegionPart(part, 2), RANKS, sizes)
         found = 0
         for (collective, size), (number, rank) in itertools.product(
             enumerate(sizes), enumerate(RANKS)
         ):
-            member = seats.member(number, collective)
+            member = slots.member(number, collective)
             if member is None:
-                assert rank == 2 or seats.member(0, collective) is None
+                assert rank == 2 or slots.member(0, collective) is None
                 continue
             found += 1
             start = regions().addresses[rank]
-            assert not member.seat % SEAT_BYTES
-            assert start <= member.seat
-            assert max(member.seat + SEAT_BYTES, member.data + 2 * member.stride) <= start + SIZE
+            assert not member.slot % SLOT_BYTES
+            assert start <= member.slot
+            assert max(member.slot + SLOT_BYTES, member.data + 2 * member.stride) <= start + SIZE
             assert member.stride >= size
-            ranges += [(member.seat, member.seat + SEAT_BYTES)]
+            ranges += [(member.slot, member.slot + SLOT_BYTES)]
             ranges += [(member.data, member.data + 2 * member.stride)]
         assert found >= 5
     ranges = sorted(each for each in ranges if each[0] < each[1])
     assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ranges))
-    # Operands are nowhere where another part may have a seat.
-    assert shared_regions._SEAT_BYTES == PARTS * SEATS * SEAT_BYTES
+    # Operands are nowhere where another part may have a slot.
+    assert shared_regions._SLOT_BYTES == PARTS * SLOTS * SLOT_BYTES
 
 
 def test_a_collective_for_which_there_is_no_room_is_left_out() -> None:
-    sizes = [100, SIZE, 200, 0, *[1] * SEATS]
-    seats = SharedSeats(regions(), RegionPart(1, 2), RANKS, sizes)
-    assert seats.member(0, 1) is None
-    assert seats.member(0, 2) is not None
-    most = SEATS // RANKS.count(0)
-    assert [n for n in range(len(sizes)) if seats.member(0, n)] == [0, 2, *range(4, most + 2)]
+    sizes = [100, SIZE, 200, 0, *[1] * SLOTS]
+    slots = SharedSlots(regions(), RegionPart(1, 2), RANKS, sizes)
+    assert slots.member(0, 1) is None
+    assert slots.member(0, 2) is not None
+    most = SLOTS // RANKS.count(0)
+    assert [n for n in range(len(sizes)) if slots.member(0, n)] == [0, 2, *range(4, most + 2)]
 
 
 def test_parts_are_given_while_there_are_any() -> None:
