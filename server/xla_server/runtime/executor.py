@@ -66,9 +66,9 @@ SLOTS on. The first slot has the address of the cancellation flag.
 CODE, TABLES and INDICES have the addresses of the code, of the kernels' buffer addresses, and of
 the slot numbers that fill TABLES; COUNT is their number. TARGETS and BOARD are addresses. TIMES and
 COLLECTIVES are those of the times of thunks and of the records of collectives, or 0. POLLS bounds
-how often the slots are polled before a return to the host; it is negative if several participants
-run in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin with, which
-the outcome replaces.
+how often the slots of members are polled before a return to the host; it is negative if several
+participants run in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin
+with, which the outcome replaces.
 """
 
 STUCK = -3
