@@ -190,8 +190,8 @@ def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
     text = text.replace("  sum =", f"  w = f32[{size}] negate(v)\n  sum =")
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(size).astype(np.float32), np.uint32(5)] for _ in range(3)]
-    rows = compile_module(module_of(text, GRID)).code.thunks
-    collectives = [row.collective for row in rows if isinstance(row, LeaveThunk)]
+    thunks = compile_module(module_of(text, GRID)).code.thunks
+    collectives = [thunk.collective for thunk in thunks if isinstance(thunk, LeaveThunk)]
     assert [each.is_made_once for each in collectives] == [is_made_once]
     expected = interpreted(text, arguments)
     same_bits(by_threads(text, arguments), expected)
@@ -228,8 +228,8 @@ ENTRY e { x = f32[4] parameter(0)
     ],
 )
 def test_what_the_host_reduces_better_has_no_native_collective(text: str) -> None:
-    rows = compile_module(module_of(text, GRID)).code.thunks
-    assert [type(row) for row in rows if isinstance(row, (HostThunk, CollectiveThunk))] == [
+    thunks = compile_module(module_of(text, GRID)).code.thunks
+    assert [type(thunk) for thunk in thunks if isinstance(thunk, (HostThunk, CollectiveThunk))] == [
         HostThunk
     ]
 
@@ -280,7 +280,7 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
     text = text.replace("f32[4]", f"f32[{size}]")
     code = compile_module(module_of(text, GRID)).code
     places = assign(code, frozenset()).locations
-    (host,) = (row.host for row in code.thunks if isinstance(row, CollectiveThunk))
+    (host,) = (thunk.host for thunk in code.thunks if isinstance(thunk, CollectiveThunk))
     assert places[host.reads[0]] == places[host.writes[0]]
     arguments = [[np.resize(x, size), np.uint32(5)] for (x,) in EACH]
     expected = interpreted(text, arguments)
