@@ -125,18 +125,18 @@ class SharedSlots:
         self._places = [counts.update([rank]) or counts[rank] - 1 for rank in ranks]
         most = max(counts.values())
         areas = (regions.size - _SLOT_BYTES) >> part.number + 1
-        room = areas // most // _ALIGNMENT * _ALIGNMENT
+        area_bytes = areas // most // _ALIGNMENT * _ALIGNMENT
         self._collectives: dict[int, _CollectiveOffsets] = {}
         used = 0
         for number, size in enumerate(sizes):
             stride = -(-size // _ALIGNMENT) * _ALIGNMENT
             slot = len(self._collectives)
-            if size and used + 2 * stride <= room and (slot + 1) * most <= SLOTS:
+            if size and used + 2 * stride <= area_bytes and (slot + 1) * most <= SLOTS:
                 self._collectives[number] = _CollectiveOffsets(slot * most, used, stride)
                 used += 2 * stride
         self._slots = part.number * SLOTS
         self._areas = _SLOT_BYTES + areas
-        self._room = room
+        self._area_bytes = area_bytes
 
     def member(self, participant: int, collective: int) -> MemberAddresses | None:
         """Return a participant's addresses at a collective.
@@ -150,7 +150,7 @@ class SharedSlots:
         place = self._places[participant]
         slot = region + (self._slots + found.slot + place) * SLOT_BYTES
         return MemberAddresses(
-            slot, region + self._areas + place * self._room + found.area, found.stride
+            slot, region + self._areas + place * self._area_bytes + found.area, found.stride
         )
 
 
