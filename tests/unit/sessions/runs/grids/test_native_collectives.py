@@ -276,7 +276,7 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
 ) -> None:
     reduced = "all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold"
     ring = "collective-permute(v), source_target_pairs={{0,2},{2,1},{1,0}}"
-    text = LOOP.replace(reduced, ring).replace("tuple(m, mean)", "tuple(m, sum)")
+    text = LOOP.replace(reduced, ring).replace("tuple(left, new)", "tuple(left, sum)")
     text = text.replace("f32[4]", f"f32[{size}]")
     code = compile_module(module_of(text, GRID)).code
     places = assign(code, frozenset()).locations
@@ -293,9 +293,9 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
 def test_several_operations_meet_in_a_loop(run: Any, request: pytest.FixtureRequest) -> None:
     sent = "collective-permute(sum), source_target_pairs={{0,1},{1,2}}"
     back = "collective-permute(sent), source_target_pairs={{0,2},{2,1},{1,0}}"
-    text = LOOP.replace("ROOT t", f"sent = f32[4] {sent}\n  back = f32[4] {back}\n  ROOT t")
-    text = text.replace("tuple(m, mean)", "tuple(m, both)").replace(
-        "ROOT t", "both = f32[4] add(back, mean)\n  ROOT t"
+    text = LOOP.replace("ROOT next", f"sent = f32[4] {sent}\n  back = f32[4] {back}\n  ROOT next")
+    text = text.replace("tuple(left, new)", "tuple(left, both)").replace(
+        "ROOT next", "both = f32[4] add(back, new)\n  ROOT next"
     )
     arguments = [[x, np.uint32(5)] for (x,) in EACH]
     expected = interpreted(text, arguments)
