@@ -89,10 +89,6 @@ class TestLiterals:
         assert "f32[2,3]" in message
         assert "4" in message
 
-    def test_the_payload_must_be_that_of_the_type(self, raw):
-        literal = xla_data_pb2.LiteralProto(shape=modules.shape("f32[2]"), s32s=[1, 2])
-        self._send(raw, literal)
-
     @pytest.mark.parametrize("field", ["shape", "layout"])
     def test_shape_and_layout_are_mandatory(self, raw, field):
         literal = modules.literal(np.float32([1, 2]))
