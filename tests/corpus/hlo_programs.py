@@ -40,6 +40,39 @@ def program(parameters: Sequence[str], root: str, *before: str) -> str:
     return f"HloModule m\n{_CALLED}\nENTRY entry {{ {body} }}\n"
 
 
+def loop(
+    kind: str,
+    lines: str,
+    *,
+    called: str = "",
+    count: str = "count = u32[] parameter(1)",
+) -> str:
+    """Return a module whose loop replaces the argument, of a type, `count` times.
+
+    In its body `lines` define `new` from `v`; they may call the computations of `called`.
+    """
+    state = f"(u32[], {kind})"
+    return f"""HloModule loop
+{called}
+body {{ state = {state} parameter(0)
+  n = u32[] get-tuple-element(state), index=0
+  v = {kind} get-tuple-element(state), index=1
+  one = u32[] constant(1)
+  left = u32[] subtract(n, one)
+  {lines}
+  ROOT next = {state} tuple(left, new) }}
+condition {{ state = {state} parameter(0)
+  n = u32[] get-tuple-element(state), index=0
+  zero = u32[] constant(0)
+  ROOT goes_on = pred[] compare(n, zero), direction=GT }}
+ENTRY e {{ x = {kind} parameter(0)
+  {count}
+  begin = {state} tuple(count, x)
+  end = {state} while(begin), condition=condition, body=body
+  ROOT result = {kind} get-tuple-element(end), index=1 }}
+"""
+
+
 def arguments(parameters: Sequence[str], seed: int = 0) -> list[Any]:
     """Random arguments of shapes such as ``f32[2,3]``; integers are small and of both signs."""
     random = np.random.default_rng(seed)

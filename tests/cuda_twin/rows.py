@@ -16,7 +16,7 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 def plans(code: Code) -> list[LibraryPlan]:
     """Return what libraries compute of a program, in the order of the rows."""
-    kernels = (row.kernel for row in code.thunks if isinstance(row, KernelThunk))
+    kernels = (thunk.kernel for thunk in code.thunks if isinstance(thunk, KernelThunk))
     return [kernel for kernel in kernels if isinstance(kernel, LibraryPlan)]
 
 
@@ -25,26 +25,28 @@ def results_of(code: Code, arguments: Sequence[Any]) -> list[Any]:
     driver = TwinDriver()
     stream = driver.new_stream()
     given = dict(zip(code.parameters, arguments, strict=True)) | code.constants
-    values = dict.fromkeys([*given, *(value for row in code.thunks for value in writes(row))])
+    values = dict.fromkeys([*given, *(value for thunk in code.thunks for value in writes(thunk))])
     places = {value: driver.allocate(value.byte_size, stream) for value in values}
     for value, array in given.items():
         driver.upload(places[value], _bytes(np.array(array)), stream)
-    for row in code.thunks:
-        match row:
+    for thunk in code.thunks:
+        match thunk:
             case CopyThunk():
-                copy = DeviceCopy(places[row.target], places[row.source], row.source.byte_size)
+                copy = DeviceCopy(
+                    places[thunk.target], places[thunk.source], thunk.source.byte_size
+                )
                 driver.enqueue(copy, stream)
             case KernelThunk(kernel=LibraryPlan() as plan):
-                addresses = [places[value] for value in row.arguments]
+                addresses = [places[value] for value in thunk.arguments]
                 driver.enqueue(PreparedCall(driver.prepare(plan), addresses), stream)
             case KernelThunk(kernel=GridKernel() as grid):
-                addresses = [places[value] for value in row.arguments]
+                addresses = [places[value] for value in thunk.arguments]
                 module = HostToolchain(DEVICE).compile({"k": grid})
                 (kernel,) = driver.load(module.code, ["k"])
                 launch = KernelLaunch(kernel, grid.blocks, grid.threads, 0, addresses)
                 driver.enqueue(launch, stream)
             case _:
-                raise AssertionError(f"a row of the device was expected, got {row}")
+                raise AssertionError(f"a thunk of the device was expected, got {thunk}")
     return [_downloaded(driver, places[value], value, stream) for value in code.results]
 
 

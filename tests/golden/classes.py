@@ -101,7 +101,7 @@ def held(program: str) -> Iterator[str]:
             path = Path(each.co_filename)
             if path.is_relative_to(ROOT):
                 yield f"maker {path.relative_to(ROOT)} {each.co_qualname}"
-        yield from (f"thunk {type(row).__name__}" for row in code.thunks)
+        yield from (f"thunk {type(thunk).__name__}" for thunk in code.thunks)
         for thunk in kernels_of(code):
             assert isinstance(thunk.kernel, Kernel)
             for statement, _ in walk(thunk.kernel.body):

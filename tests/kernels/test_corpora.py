@@ -49,15 +49,15 @@ def test_kernels_obey_the_rules_and_their_source_means_the_same(corpus: str) -> 
 def _partly_overwritten(program: Code) -> Iterator[str]:
     """Values that a kernel reads while it writes another one over a part of them."""
     places = assign(program).locations
-    for row in program.thunks:
-        if not isinstance(row, KernelThunk):
+    for thunk in program.thunks:
+        if not isinstance(thunk, KernelThunk):
             continue
-        for written, read in itertools.product(row.writes, row.reads):
+        for written, read in itertools.product(thunk.writes, thunk.reads):
             to, source = places[written], places[read]
             if to.kind == source.kind == "arena" and to != source:
                 is_before = source.number + read.byte_size <= to.number
                 if not is_before and to.number + written.byte_size > source.number:
-                    yield f"{row.name} writes {written.name} over a part of {read.name}"
+                    yield f"{thunk.name} writes {written.name} over a part of {read.name}"
 
 
 @pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)

@@ -64,8 +64,8 @@ def _place_of(opcode: Opcode, program: Stated) -> Way:
 
 
 def _places(code: Code) -> Iterator[Way]:
-    for row in code.thunks:
-        match row:
+    for thunk in code.thunks:
+        match thunk:
             case KernelThunk(kernel=GridKernel()) | CopyThunk():
                 yield Way.KERNEL
             case KernelThunk(kernel=LibraryPlan()):

@@ -80,8 +80,8 @@ def _arg(operand: Op, dimension: int, index_type: ElementType, *, largest: bool)
     builder, element_type = operand.builder, operand.shape.element_type
     number = operand.shape.dimension_number(dimension)
     size = operand.shape.dimensions[number]
-    room = index_type.bit_width - index_type.is_signed_integer if index_type.is_integer else 0
-    if not 0 < size <= 1 << room:
+    bits = index_type.bit_width - index_type.is_signed_integer if index_type.is_integer else 0
+    if not 0 < size <= 1 << bits:
         raise ShapeError(
             f"the dimension must have an element and its indices fit {index_type.text}, got dim "
             f"{number} = {size} of {operand.shape}"

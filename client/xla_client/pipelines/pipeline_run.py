@@ -104,7 +104,7 @@ class OneRun(PipelineTransport):
         self._steps: list[run_request.RunStepMessage] = []
         # Executables and buffers must live until the server has the run.
         self._recordings: list[StepRecord] = []
-        self._room = INLINE_BYTES
+        self._inline_bytes_left = INLINE_BYTES
         self._generation = session.generation
 
     def add(self, recording: StepRecord) -> None:
@@ -116,11 +116,11 @@ class OneRun(PipelineTransport):
             donate=recording.donate or (),
             device=DEFAULT_DEVICE,
             timeout=recording.timeout,
-            room=min(self._room, run_request.INLINE_BYTES),
+            max_bytes=min(self._inline_bytes_left, run_request.INLINE_BYTES),
             pipeline_id=recording.pipeline_id,
             label=recording.label,
         )
-        self._room -= step.inline_bytes
+        self._inline_bytes_left -= step.inline_bytes
         self._steps.append(step)
         self._recordings.append(recording.without_values())
 

@@ -65,14 +65,14 @@ def make_step(
     donate: Sequence[int],
     device: int,
     timeout: float | None,
-    room: int = INLINE_BYTES,
+    max_bytes: int = INLINE_BYTES,
     pipeline_id: object = None,
     label: str = "",
 ) -> RunStepMessage:
     """Return the step that runs an executable; small arguments are sent in it, large ones uploaded.
 
     `donate` are numbers of donated arguments: Buffers among them cannot be used after the call.
-    `room` bounds the arguments in the message, in bytes. Results of the pipeline `pipeline_id` may
+    `max_bytes` bounds the arguments in the message. Results of the pipeline `pipeline_id` may
     be arguments. Raises InvalidArgumentError, which names the argument that does not fit and the
     step (`label`).
     """
@@ -98,7 +98,7 @@ def make_step(
             else:
                 literal = as_literal(argument, shape)
                 byte_size = literal.shape.byte_size
-                if step.inline_bytes + byte_size <= room:
+                if step.inline_bytes + byte_size <= max_bytes:
                     step.inline_bytes += byte_size
                     fill_value(message.value, literal)
                     message.donate = False

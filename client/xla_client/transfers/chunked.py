@@ -88,8 +88,8 @@ class ChunkedTransfers:
     def __init__(self, transport: ChunkTransport, max_message_bytes: int) -> None:
         self._transport = transport
         self._max_message_bytes = max_message_bytes
-        room = max_message_bytes - MAX_ENVELOPE_BYTES
-        self._chunk_bytes = min(CHUNK_BYTES, room) if room > 0 else CHUNK_BYTES
+        max_bytes = max_message_bytes - MAX_ENVELOPE_BYTES
+        self._chunk_bytes = min(CHUNK_BYTES, max_bytes) if max_bytes > 0 else CHUNK_BYTES
 
     def can_download(self, shape: Shape) -> bool:
         """Return whether a value of this shape is large enough for a download in chunks."""

@@ -88,8 +88,8 @@ def _cuda(settings: Settings) -> Backend:
             **options,
         )
 
-    room = sum(device_bytes(worker, fraction) for worker in workers)
-    return DeferredBackend(Platform.CUDA, len(workers), load, DevicePlacement(workers).placed, room)
+    size = sum(device_bytes(worker, fraction) for worker in workers)
+    return DeferredBackend(Platform.CUDA, len(workers), load, DevicePlacement(workers).placed, size)
 
 
 PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = {

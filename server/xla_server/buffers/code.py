@@ -140,7 +140,7 @@ REFERENCED_BYTES = 1 << 16
 """Bytes of all operands above which members that run in turns read each other's, uncopied."""
 
 MAX_REFERENCES = 6
-"""Number of operands whose addresses a seat of runtime/collective_records.py can hold."""
+"""Number of operands whose addresses a slot of runtime/collective_records.py can hold."""
 
 POSITION = Value(Shape.parse("s64[]"), "position")
 """The position of the participant in its placement, an argument of the kernels of a collective."""

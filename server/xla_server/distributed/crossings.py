@@ -24,7 +24,7 @@ from xla_server.distributed.transport import messages
 from xla_server.distributed.transport.frames import Bytes
 from xla_server.distributed.transport.parcels import Delivery, Stamp
 from xla_server.distributed.transport.polling import POLLS, BackOff
-from xla_server.distributed.transport.shared_regions import SharedSeats
+from xla_server.distributed.transport.shared_regions import SharedSlots
 from xla_server.execution.collectives_protocol import CollectivePlan
 from xla_server.ops.evaluation import (
     Array,
@@ -199,8 +199,8 @@ class Crossings:
         part, regions = self._options.part, self._exchange.regions
         if part is not None and regions is not None:
             sizes = [each.copied_bytes for each in plan.collectives]
-            seats = SharedSeats(regions, part, self._options.ranks, sizes)
-            self._native = NativeCollectives(plan, self._options.grid, seats.member, is_polled=True)
+            slots = SharedSlots(regions, part, self._options.ranks, sizes)
+            self._native = NativeCollectives(plan, self._options.grid, slots.member, is_polled=True)
             self._native.begin(part.first_stamp)
         return self._native
 

@@ -83,8 +83,8 @@ def free_memory() -> int | None:
         sizes.append(_figure(_MEMINFO, "MemAvailable:") * 1024)
     for folder, limit, used, cached in _CGROUPS:
         try:
-            room = int((folder / limit).read_text()) - int((folder / used).read_text())
-            sizes.append(room + _figure(folder / "memory.stat", cached))
+            available = int((folder / limit).read_text()) - int((folder / used).read_text())
+            sizes.append(available + _figure(folder / "memory.stat", cached))
         except (OSError, ValueError):  # Not there, or no limit ("max").
             continue
     return min(sizes, default=None)

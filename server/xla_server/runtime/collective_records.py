@@ -1,7 +1,7 @@
 """Layout of the memory by which participants of an execution meet in native code.
 
 A visit is one execution of a collective. Each participant has a record of each native collective,
-in memory of its own: the group, and the addresses of each member's seat and operands. A seat is in
+in memory of its own: the group, and the addresses of each member's slot and operands. A slot is in
 memory that all members share. It has the stamp of its member's last visit, a number that grows by
 one, and of the visit for which its member sleeps. A member's operands are in the first area of its
 data if the stamp is even, else in the second.
@@ -30,8 +30,8 @@ participant; POSITION of its placement; STAMP of its next visit. YIELDS is the n
 after a sched_yield, before the host polls; 0 if the participant sleeps and is woken instead."""
 MEMBERS = 5
 MEMBER_WORDS = 3
-SEAT, DATA, STRIDE = range(MEMBER_WORDS)
-"""Words of each member, from MEMBERS on: addresses of its SEAT and of its first area (DATA), and
+SLOT, DATA, STRIDE = range(MEMBER_WORDS)
+"""Words of each member, from MEMBERS on: addresses of its SLOT and of its first area (DATA), and
 STRIDE, the distance to the second area in bytes."""
 COPY = MEMBERS + MAX_MEMBERS * MEMBER_WORDS
 """First of two words for the table of the kernel that copies an operand: target and source."""
@@ -46,30 +46,30 @@ OPERAND_WORDS, GIVEN_WORDS = 3, 4
 OF_RECORD = -2
 """Instead of a member's index: the kernel's argument is a word of the record."""
 
-SEAT_BYTES = 64
-"""Bytes of a seat: a cache line, so that polling one delays no writer of another."""
+SLOT_BYTES = 64
+"""Bytes of a slot: a cache line, so that polling one delays no writer of another."""
 
-SEAT_STAMP, SEAT_SLEEPS, SEAT_OPERANDS = range(3)
-"""Words of a seat: stamp of its member's last visit; stamp of the visit for which the member
+SLOT_STAMP, SLOT_SLEEPS, SLOT_OPERANDS = range(3)
+"""Words of a slot: stamp of its member's last visit; stamp of the visit for which the member
 sleeps; addresses of operands, if members run in turns in one thread."""
 
 FIRST_STAMP = 1 << 40
 """Distance of the first stamps of two executions: more visits than an execution makes.
 
-Executions are numbered from 1, so a reused seat never has the stamp of a later visit.
+Executions are numbered from 1, so a reused slot never has the stamp of a later visit.
 """
 
 
 class MemberAddresses(NamedTuple):
-    """Addresses of a member's seat and first area, and the distance to its second area in bytes."""
+    """Addresses of a member's slot and first area, and the distance to its second area in bytes."""
 
-    seat: int
+    slot: int
     data: int
     stride: int
 
 
 POLLS = 400
-"""Polls of the seats of a group, with a pause between, before a participant sleeps or yields."""
+"""Polls of the slots of a group, with a pause between, before a participant sleeps or yields."""
 
 POLLED_YIELDS = 2000
 """Further polls, with a sched_yield between, of a participant that no other wakes. If other
@@ -77,7 +77,7 @@ programs use the cores too, a return to the host takes longer than these polls."
 
 
 class NativeCollectives:
-    """The records of the participants of an execution at native collectives, and their seats.
+    """The records of the participants of an execution at native collectives, and their slots.
 
     `member` maps the flattened id of a participant and the number of a collective to its addresses.
     If it returns None for a member, the host does the collective of that group. If `is_polled`, no
@@ -94,16 +94,16 @@ class NativeCollectives:
     ) -> None:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
-        """Owner of the memory of seats and areas, if it must live as long as this object."""
+        """Owner of the memory of slots and areas, if it must live as long as this object."""
         self.in_turns = False
         self.first_stamp = 0
         self._records = np.zeros((grid.size, len(plan.collectives), RECORD_WORDS), np.int64)
         self._records[:, :, YIELDS] = POLLED_YIELDS if is_polled else 0
         self._collectives: dict[tuple[int, int], GroupCollective] = {}
         for number, native in enumerate(plan.collectives):
-            i, seats = native.instruction, [member(each, number) for each in range(grid.size)]
+            i, slots = native.instruction, [member(each, number) for each in range(grid.size)]
             for each, (group, position) in enumerate(native.placements):
-                addresses = [found for other in group if (found := seats[other])]
+                addresses = [found for other in group if (found := slots[other])]
                 if len(addresses) == len(group):
                     self._collectives[each, number] = GroupCollective(
                         i.name, i.opcode, channel_of(i), group
@@ -142,8 +142,8 @@ class NativeCollectives:
         for (member, number), collective in self._collectives.items():
             if member == participant:
                 record = self._records[participant, number]
-                seat = record[MEMBERS + MEMBER_WORDS * record[OWN] + SEAT]
-                visit = words_at(int(seat), 1)[SEAT_STAMP] - self.first_stamp
+                slot = record[MEMBERS + MEMBER_WORDS * record[OWN] + SLOT]
+                visit = words_at(int(slot), 1)[SLOT_STAMP] - self.first_stamp
                 if visit >= 0:
                     yield collective, int(visit)
 
@@ -151,26 +151,26 @@ class NativeCollectives:
 class Visit:
     """A visit of a native collective, as one participant sees it before it has left."""
 
-    __slots__ = ("_seats", "collective", "number", "stamp")
+    __slots__ = ("_slots", "collective", "number", "stamp")
 
     def __init__(self, collective: GroupCollective, number: int, record: Any) -> None:
         self.collective = collective
         self.number = number
         self.stamp = int(record[STAMP])
-        seats = record[MEMBERS + SEAT : MEMBERS + MEMBER_WORDS * int(record[COUNT]) : MEMBER_WORDS]
-        self._seats = [words_at(int(address), SEAT_BYTES // 8) for address in seats]
+        slots = record[MEMBERS + SLOT : MEMBERS + MEMBER_WORDS * int(record[COUNT]) : MEMBER_WORDS]
+        self._slots = [words_at(int(address), SLOT_BYTES // 8) for address in slots]
 
     def missing(self) -> list[int]:
         """Return the flattened ids of the members that have not arrived."""
         return [
             member
-            for member, seat in zip(self.collective.members, self._seats, strict=True)
-            if seat[SEAT_STAMP] < self.stamp
+            for member, slot in zip(self.collective.members, self._slots, strict=True)
+            if slot[SLOT_STAMP] < self.stamp
         ]
 
     def mark_awake(self, participant: int) -> None:
         """Clear the mark that a member sleeps: the caller, or a member that it wakes."""
-        self._seats[self.collective.members.index(participant)][SEAT_SLEEPS] = 0
+        self._slots[self.collective.members.index(participant)][SLOT_SLEEPS] = 0
 
 
 def words_at(address: int, count: int) -> Any:
@@ -187,20 +187,20 @@ def local_collectives(
     Collectives without areas are native only if participants run `in_turns`.
     """
     count = len(plan.collectives)
-    seats = aligned_empty((grid.size * count * SEAT_BYTES,), np.uint8)
-    seats[:] = 0
+    slots = aligned_empty((grid.size * count * SLOT_BYTES,), np.uint8)
+    slots[:] = 0
     areas = aligned_empty((grid.size * plan.byte_size,), np.uint8)
     offsets = list(itertools.accumulate((2 * size for size in plan.areas), initial=0))
 
     def member(participant: int, number: int) -> MemberAddresses | None:
         if not (plan.areas[number] or in_turns):
             return None
-        seat = seats.ctypes.data + SEAT_BYTES * (participant * count + number)
+        slot = slots.ctypes.data + SLOT_BYTES * (participant * count + number)
         data = areas.ctypes.data + participant * plan.byte_size + offsets[number]
-        return MemberAddresses(seat, data, plan.areas[number])
+        return MemberAddresses(slot, data, plan.areas[number])
 
     made = NativeCollectives(plan, grid, member)
-    made.memory = seats, areas
+    made.memory = slots, areas
     made.in_turns = in_turns
     return made
 

@@ -58,17 +58,17 @@ participants run in turns. LEAVES, after the kernels of REFERS: wait until all m
 operands; a no-op unless participants run in turns.
 """
 
-CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, COLLECTIVES, POLLS, CYCLES, ROW = range(11)
+CODE, TABLES, INDICES, COUNT, TARGETS, TASKS, TIMES, COLLECTIVES, POLLS, CYCLES, ROW = range(11)
 SLOTS = 11
 """Layout of a run, a block of int64 words: a header with these indices, then its slots from index
 SLOTS on. The first slot has the address of the cancellation flag.
 
 CODE, TABLES and INDICES have the addresses of the code, of the kernels' buffer addresses, and of
-the slot numbers that fill TABLES; COUNT is their number. TARGETS and BOARD are addresses. TIMES and
+the slot numbers that fill TABLES; COUNT is their number. TARGETS and TASKS are addresses. TIMES and
 COLLECTIVES are those of the times of thunks and of the records of collectives, or 0. POLLS bounds
-how often the seats are polled before a return to the host; it is negative if several participants
-run in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin with, which
-the outcome replaces.
+how often the slots of members are polled before a return to the host; it is negative if several
+participants run in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin
+with, which the outcome replaces.
 """
 
 STUCK = -3
@@ -91,7 +91,7 @@ def _walk(
     slots: int,
     targets: int,
     cancelled: int,
-    board: int,
+    tasks: int,
     times: int,
     collectives: int,
     polls: int,
@@ -177,7 +177,7 @@ def _walk(
                 return CANCELLED
             return FINISHED if kind == END else row
         if function != 0:
-            run_loop(board, function, buffers, work_items, chunk, cancelled)
+            run_loop(tasks, function, buffers, work_items, chunk, cancelled)
 
 
 @callee  # type: ignore[untyped-decorator]
@@ -196,7 +196,7 @@ def _resume(run: int) -> None:
         slots,
         _word(run, TARGETS),
         _word(slots, 0),
-        _word(run, BOARD),
+        _word(run, TASKS),
         _word(run, TIMES),
         _word(run, COLLECTIVES),
         _word(run, POLLS),

@@ -1,6 +1,6 @@
 """Collectives in native code: arriving at a visit, polling for the others, reading their operands.
 
-The layout of records and seats is in runtime/collective_records.py, which imports no compiler.
+The layout of records and slots is in runtime/collective_records.py, which imports no compiler.
 """
 
 from typing import Any
@@ -23,10 +23,10 @@ from xla_server.runtime.collective_records import (
     OPERAND_WORDS,
     OWN,
     POSITION,
-    SEAT,
-    SEAT_OPERANDS,
-    SEAT_SLEEPS,
-    SEAT_STAMP,
+    SLOT,
+    SLOT_OPERANDS,
+    SLOT_SLEEPS,
+    SLOT_STAMP,
     STAMP,
     STRIDE,
     YIELDS,
@@ -71,28 +71,28 @@ def _area(member: int, stamp: int) -> int:
 
 @callee  # type: ignore[untyped-decorator]
 def arrive(record: int, words: int, slots: int, refers: int) -> int:
-    """Copy the operands to the visit's area and set the seat's stamp; -1 if it was set, else 0.
+    """Copy the operands to the visit's area and set its slot's stamp; -1 if it was set, else 0.
 
     For a large operand it returns the bytes to copy, with target and source at COPY. The caller
     lets threads copy them and calls it again, for the next operand. If `refers` is 1, the addresses
-    of the operands are written to the seat instead. If it is 2, the operands of the first member
+    of the operands are written to the slot instead. If it is 2, the operands of the first member
     are copied to those of this one.
     """
     stamp = _word(record, STAMP)
     member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
-    if read(_word(member, SEAT), SEAT_STAMP) == stamp:
+    if read(_word(member, SLOT), SLOT_STAMP) == stamp:
         return -1
     area = _area(member, stamp)
     for number in range(_word(record, COPIED), _word(words, 0)):
         operand = 1 + OPERAND_WORDS * number
         source, size = _word(slots, _word(words, operand)), _word(words, operand + 1)
         if refers == 1:
-            _set_word(_word(member, SEAT), SEAT_OPERANDS + number, source)
+            _set_word(_word(member, SLOT), SLOT_OPERANDS + number, source)
             continue
         target = area + _word(words, operand + 2)
         if refers == 2:
-            first = _word(record + 8 * MEMBERS, SEAT)
-            target, source = source, _word(first, SEAT_OPERANDS + number)
+            first = _word(record + 8 * MEMBERS, SLOT)
+            target, source = source, _word(first, SLOT_OPERANDS + number)
         if size > 2 * COPY_BYTES:
             _set_word(record, COPY, target)
             _set_word(record, COPY + 1, source)
@@ -100,7 +100,7 @@ def arrive(record: int, words: int, slots: int, refers: int) -> int:
             return int(size)
         copy_bytes(target, source, size)
     _set_word(record, COPIED, 0)
-    write(_word(member, SEAT), SEAT_STAMP, stamp)
+    write(_word(member, SLOT), SLOT_STAMP, stamp)
     return 0
 
 
@@ -109,8 +109,8 @@ def is_full(record: int) -> int:
     """Return 1 if all members have arrived at the visit, or at the next."""
     stamp = _word(record, STAMP)
     for number in range(_word(record, COUNT)):
-        seat = _word(record, MEMBERS + MEMBER_WORDS * number + SEAT)
-        if read(seat, SEAT_STAMP) < stamp:
+        slot = _word(record, MEMBERS + MEMBER_WORDS * number + SLOT)
+        if read(slot, SLOT_STAMP) < stamp:
             return 0
     return 1
 
@@ -118,8 +118,8 @@ def is_full(record: int) -> int:
 @callee  # type: ignore[untyped-decorator]
 def has_first(record: int) -> int:
     """Return 1 if the first member has arrived at the visit."""
-    first = _word(record + 8 * MEMBERS, SEAT)
-    return 1 if read(first, SEAT_STAMP) >= _word(record, STAMP) else 0
+    first = _word(record + 8 * MEMBERS, SLOT)
+    return 1 if read(first, SLOT_STAMP) >= _word(record, STAMP) else 0
 
 
 @callee  # type: ignore[untyped-decorator]
@@ -130,14 +130,14 @@ def has_sleeper(record: int) -> int:
     """
     stamp = _word(record, STAMP)
     for number in range(_word(record, COUNT)):
-        if read(_word(record, MEMBERS + MEMBER_WORDS * number + SEAT), SEAT_SLEEPS) == stamp:
+        if read(_word(record, MEMBERS + MEMBER_WORDS * number + SLOT), SLOT_SLEEPS) == stamp:
             return 1
     return 0
 
 
 @callee  # type: ignore[untyped-decorator]
 def mark_asleep(record: int) -> int:
-    """Return 1 and mark the seat as asleep; return 0, without the mark, if the visit is full.
+    """Return 1 and mark the slot as asleep; return 0, without the mark, if the visit is full.
 
     The member that completes the visit sets its stamp before it tests for sleepers. Here the mark
     is set before the stamps are tested, so at least one of the two sees the other. A participant
@@ -146,10 +146,10 @@ def mark_asleep(record: int) -> int:
     if _word(record, YIELDS) != 0:
         return 1
     own = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
-    write(_word(own, SEAT), SEAT_SLEEPS, _word(record, STAMP))
+    write(_word(own, SLOT), SLOT_SLEEPS, _word(record, STAMP))
     if is_full(record) == 0:
         return 1
-    write(_word(own, SEAT), SEAT_SLEEPS, 0)
+    write(_word(own, SLOT), SLOT_SLEEPS, 0)
     return 0
 
 
@@ -173,7 +173,7 @@ def gather(record: int, words: int, tables: int, refers: int) -> None:
             other = record + 8 * (MEMBERS + MEMBER_WORDS * member)
             address = _area(other, stamp) + offset
             if refers != 0:
-                address = _word(_word(other, SEAT), SEAT_OPERANDS + operand)
+                address = _word(_word(other, SLOT), SLOT_OPERANDS + operand)
         _set_word(tables, _word(entry, 0), address)
 
 

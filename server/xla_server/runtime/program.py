@@ -203,7 +203,7 @@ class Program:
         try:
             run = self._idle_runs.pop()
         except IndexError:
-            run = _Run(self._encoded, self.constants, self._threads.board)
+            run = _Run(self._encoded, self.constants, self._threads.tasks)
         inputs = [0, cancellation.flag_address, *addresses]
         for opcode in self.code.numbers:
             inputs += [run.number(_NUMBERS[opcode], position)]
@@ -298,7 +298,7 @@ class _Run:
         "words",
     )
 
-    def __init__(self, encoded: Encoded, constants: dict[int, MemoryBlock], board: int) -> None:
+    def __init__(self, encoded: Encoded, constants: dict[int, MemoryBlock], tasks: int) -> None:
         self._tables = _zeros(len(encoded.indices))
         self._array = _zeros(executor.SLOTS + len(encoded.slots))
         self.address: int = self._array.ctypes.data
@@ -315,7 +315,7 @@ class _Run:
         words[executor.INDICES] = encoded.indices.ctypes.data
         words[executor.COUNT] = len(encoded.indices)
         words[executor.TARGETS] = encoded.targets.ctypes.data
-        words[executor.BOARD] = board
+        words[executor.TASKS] = tasks
         first = self._first - len(constants)
         words[first : self._first] = [block.address for block in constants.values()]
 

@@ -51,7 +51,7 @@ class Comparison:
 def compared(name: str, module: HloModule) -> Iterator[Comparison]:
     """Compare each kernel of a program once, in the first and last block of its launch."""
     code, classes = with_classes(module)
-    if any(isinstance(row, HostThunk) for row in code.thunks):
+    if any(isinstance(thunk, HostThunk) for thunk in code.thunks):
         left = dict.fromkeys(grids(code), "the program calls Python")
     else:
         found = _Observed(name, sorted(classes))

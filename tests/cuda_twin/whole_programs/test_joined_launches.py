@@ -47,17 +47,17 @@ def several(*results: Op) -> Op:
 
 def joined(module: HloModule) -> Code:
     code = with_joined_launches(lowered(module))
-    for row in code.thunks:
-        if isinstance(row, KernelThunk) and row in code.joined:
-            sizes = {n: value.byte_size for n, value in enumerate(row.arguments)}
-            verify(row.kernel.kernel, sizes)  # type: ignore[attr-defined]
+    for thunk in code.thunks:
+        if isinstance(thunk, KernelThunk) and thunk in code.joined:
+            sizes = {n: value.byte_size for n, value in enumerate(thunk.arguments)}
+            verify(thunk.kernel.kernel, sizes)  # type: ignore[attr-defined]
     return code
 
 
 def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
     """Return the opcodes of the kernels of each launch of a program."""
-    rows = joined(built(function, arguments)).thunks
-    return [re.sub(r"\.\d+", "", row.name) for row in rows if isinstance(row, KernelThunk)]
+    thunks = joined(built(function, arguments)).thunks
+    return [re.sub(r"\.\d+", "", thunk.name) for thunk in thunks if isinstance(thunk, KernelThunk)]
 
 
 @drawn(25, 1000)
@@ -143,9 +143,9 @@ def test_large_kernels_have_launches_of_their_own() -> None:
 
 def test_a_kernel_writes_over_what_no_other_one_of_its_launch_reads() -> None:
     def may_write_over(other: Callable[[Op, Op], Op]) -> list[str]:
-        (row,) = joined(built(lambda x, y: several(x + x, other(x, y)), [X, X])).thunks
-        assert isinstance(row, KernelThunk)
-        return [read.name for _, read in row.in_place]
+        (thunk,) = joined(built(lambda x, y: several(x + x, other(x, y)), [X, X])).thunks
+        assert isinstance(thunk, KernelThunk)
+        return [read.name for _, read in thunk.in_place]
 
     assert may_write_over(lambda _, y: -y) == ["p0.1", "p1.2"]
     assert may_write_over(lambda x, _: ops.reduce(x, 0, ops.add, (1,))) == []

@@ -27,7 +27,7 @@ def test_models_take_few_launches_and_keep_their_results(name: str) -> None:
     module = lowered_by_jax(model.function, model.arguments)
     code = compiled(module)
     assert through_host(code) == []
-    launches = [row for row in code.thunks if isinstance(row, KernelThunk | CopyThunk)]
+    launches = [thunk for thunk in code.thunks if isinstance(thunk, KernelThunk | CopyThunk)]
     assert len(launches) <= MAX_LAUNCHES[name]
     arguments: list[Any] = [np.asarray(leaf) for leaf in jax.tree.leaves(model.arguments)]
     expected = interpreted(module, arguments)

@@ -61,7 +61,7 @@ def test_what_jax_draws_is_drawn_on_the_device(name: str) -> None:
     module = stated(function, KEY)
     code = compiled(module)
     assert through_host(code) == []
-    assert not any(isinstance(row, Branch) for row in code.thunks)
+    assert not any(isinstance(thunk, Branch) for thunk in code.thunks)
     assert len(grids(code)) <= most
     (ours,), (wanted,) = results_of(module, code, [KEY]), interpreted(module, [KEY])
     if name in ("uniform", "normal"):
@@ -91,8 +91,10 @@ def test_a_small_loop_is_one_kernel_that_polls_if_it_may_be_long(
     module = stated(function, argument)
     code = compiled(module)
     assert through_host(code) == []
-    assert not any(isinstance(row, Branch) for row in code.thunks)
-    polls = [isinstance(row, KernelThunk) and CANCELLATION in row.arguments for row in code.thunks]
+    assert not any(isinstance(thunk, Branch) for thunk in code.thunks)
+    polls = [
+        isinstance(thunk, KernelThunk) and CANCELLATION in thunk.arguments for thunk in code.thunks
+    ]
     assert any(polls) != is_short
     found, wanted = results_of(module, code, [argument]), interpreted(module, [argument])
     for ours, theirs in zip(found, wanted, strict=True):
@@ -103,8 +105,10 @@ def test_loops_that_share_a_launch_share_its_flag() -> None:
     pair = NUMBERS[26:28]
     module = stated(lambda x: (collatz(x[0]), collatz(x[1])), pair)
     code = compiled(module)
-    (row,) = (row for row in code.thunks if isinstance(row, KernelThunk) and "while" in row.name)
-    assert list(row.arguments).count(CANCELLATION) == 1
+    (thunk,) = (
+        thunk for thunk in code.thunks if isinstance(thunk, KernelThunk) and "while" in thunk.name
+    )
+    assert list(thunk.arguments).count(CANCELLATION) == 1
     found, wanted = (
         results_of(module, code, [NUMBERS[26:28]]),
         interpreted(module, [NUMBERS[26:28]]),
@@ -152,7 +156,7 @@ def test_programs_go_through_the_host_for_these_reasons_alone(corpus: str) -> No
         if has_dynamic_shapes(module) or module.grid.size > 1:
             continue
         code = compiled(module)
-        for origin in (code.origins[row] for row in code.thunks if is_of_host(row)):
+        for origin in (code.origins[thunk] for thunk in code.thunks if is_of_host(thunk)):
             if origin.opcode is not Opcode.RNG_GET_AND_UPDATE_STATE:
                 assert origin.opcode is Opcode.CUSTOM_CALL, f"{name}: {origin}"
                 assert origin.attributes.target in TARGETS, f"{name}: {origin}"

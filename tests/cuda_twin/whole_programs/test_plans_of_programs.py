@@ -80,5 +80,5 @@ def test_plans_are_computed_by_libraries_and_fill_their_buffers(module: HloModul
 
 
 def _plans(module: HloModule) -> list[tuple[KernelThunk, LibraryPlan]]:
-    rows = [row for row in compiled(module).thunks if isinstance(row, KernelThunk)]
-    return [(row, row.kernel) for row in rows if isinstance(row.kernel, LibraryPlan)]
+    thunks = [thunk for thunk in compiled(module).thunks if isinstance(thunk, KernelThunk)]
+    return [(thunk, thunk.kernel) for thunk in thunks if isinstance(thunk.kernel, LibraryPlan)]

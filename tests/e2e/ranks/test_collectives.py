@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
+from tests.corpus.hlo_programs import loop
 from tests.device_programs import DeviceProgram, device_program, names
 from tests.e2e.process import ServerProcess
 
@@ -158,30 +159,17 @@ def test_mpi_reduces_to_the_values_of_one_process(
 
 RING = ",".join(f"{{{number},{(number + 3) % 8}}}" for number in range(8))
 SENT = f'channel_id=5, frontend_attributes={{_xla_send_recv_source_target_pairs="{{{RING}}}"}}'
-PASSED_ON = f"""HloModule passed_on
-body {{ c = (u32[], f32[3,8200]) parameter(0)
-  n = u32[] get-tuple-element(c), index=0
-  v = f32[3,8200] get-tuple-element(c), index=1
-  one = u32[] constant(1)
-  m = u32[] subtract(n, one)
-  t = token[] after-all()
+PASSED_ON = loop(
+    "f32[3,8200]",
+    f"""t = token[] after-all()
   r = (f32[3,8200], u32[], token[]) recv(t), {SENT}
   s = (f32[3,8200], u32[], token[]) send(v, t), {SENT}
   sd = token[] send-done(s), {SENT}
   rd = (f32[3,8200], token[]) recv-done(r), {SENT}
   got = f32[3,8200] get-tuple-element(rd), index=0
-  more = f32[3,8200] add(got, got)
-  ROOT b = (u32[], f32[3,8200]) tuple(m, more) }}
-condition {{ c = (u32[], f32[3,8200]) parameter(0)
-  n = u32[] get-tuple-element(c), index=0
-  zero = u32[] constant(0)
-  ROOT go = pred[] compare(n, zero), direction=GT }}
-ENTRY e {{ x = f32[3,8200] parameter(0)
-  four = u32[] constant(4)
-  i = (u32[], f32[3,8200]) tuple(four, x)
-  w = (u32[], f32[3,8200]) while(i), condition=condition, body=body
-  ROOT result = f32[3,8200] get-tuple-element(w), index=1 }}
-"""
+  new = f32[3,8200] add(got, got)""",
+    count="count = u32[] constant(4)",
+)
 
 
 def test_values_are_passed_on_between_ranks(client: xc.Client) -> None:
@@ -191,26 +179,13 @@ def test_values_are_passed_on_between_ranks(client: xc.Client) -> None:
     assert answers(client, PASSED_ON, (1, 8), [values]) == want
 
 
-MIXED = f"""HloModule mixed
-{ADD.replace("$T", "f32")}
-body {{ c = (u32[], f32[$N]) parameter(0)
-  n = u32[] get-tuple-element(c), index=0
-  v = f32[$N] get-tuple-element(c), index=1
-  one = u32[] constant(1)
-  m = u32[] subtract(n, one)
-  s = f32[$N] all-reduce(v), replica_groups={{{{0,7}},{{6,1}},{{2,5}},{{4,3}}}}, to_apply=add
-  p = f32[$N] collective-permute(s), source_target_pairs={{{RING}}}
-  ROOT b = (u32[], f32[$N]) tuple(m, p) }}
-condition {{ c = (u32[], f32[$N]) parameter(0)
-  n = u32[] get-tuple-element(c), index=0
-  zero = u32[] constant(0)
-  ROOT go = pred[] compare(n, zero), direction=GT }}
-ENTRY e {{ x = f32[$N] parameter(0)
-  trips = u32[] constant(9)
-  i = (u32[], f32[$N]) tuple(trips, x)
-  w = (u32[], f32[$N]) while(i), condition=condition, body=body
-  ROOT result = f32[$N] get-tuple-element(w), index=1 }}
-"""
+MIXED = loop(
+    "f32[$N]",
+    "s = f32[$N] all-reduce(v), replica_groups={{0,7},{6,1},{2,5},{4,3}}, to_apply=add\n"
+    f"  new = f32[$N] collective-permute(s), source_target_pairs={{{RING}}}",
+    called=ADD.replace("$T", "f32"),
+    count="count = u32[] constant(9)",
+)
 
 
 def test_runs_at_the_same_time_do_not_wait_for_each_other(

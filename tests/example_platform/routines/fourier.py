@@ -169,7 +169,7 @@ def _mix(
         part[:] = value
 
 
-def _turn(
+def _twiddle(
     is_for_lanes: bool, m: _Memory, block: int, count: int, fine: int, coarse: int, rows: int
 ) -> None:
     table = m.block if is_for_lanes else m.table
@@ -239,8 +239,8 @@ def _named(kind: str) -> Iterator[tuple[str, Callable[..., None]]]:
         "sum": functools.partial(_sum, False),
         "sum_swapped": functools.partial(_sum, True),
         "mirror": _mirror,
-        "turn_lanes": functools.partial(_turn, True),
-        "turn": functools.partial(_turn, False),
+        "twiddle_lanes": functools.partial(_twiddle, True),
+        "twiddle": functools.partial(_twiddle, False),
         "chirp": functools.partial(_chirp, ""),
         "chirp_to": functools.partial(_chirp, "result"),
         "chirp_from": functools.partial(_chirp, "operand"),

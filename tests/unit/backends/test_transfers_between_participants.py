@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from tests.corpus.hlo_programs import loop
 from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -45,33 +46,16 @@ ENTRY e {{ x = f32[2] parameter(0)
 def pipeline(count: str) -> str:
     """Return a program that adds 1 to a value and passes it on, as often as `count` says."""
     said = attribute(RING)
-    return f"""HloModule pipeline
-body {{ c = (u32[], f32[2]) parameter(0)
-  n = u32[] get-tuple-element(c), index=0
-  v = f32[2] get-tuple-element(c), index=1
-  one = u32[] constant(1)
-  m = u32[] subtract(n, one)
-  t = token[] after-all()
+    lines = f"""t = token[] after-all()
   r = (f32[2], u32[], token[]) recv(t), {said}
   s = (f32[2], u32[], token[]) send(v, t), {said}
   sd = token[] send-done(s), {said}
   rd = (f32[2], token[]) recv-done(r), {said}
   got = f32[2] get-tuple-element(rd), index=0
   ones = f32[2] constant({{1, 1}})
-  more = f32[2] add(got, ones)
-  ROOT b = (u32[], f32[2]) tuple(m, more) }}
-condition {{ c = (u32[], f32[2]) parameter(0)
-  n = u32[] get-tuple-element(c), index=0
-  zero = u32[] constant(0)
-  ROOT go = pred[] compare(n, zero), direction=GT }}
-ENTRY e {{ x = f32[2] parameter(0)
-  p = u32[] partition-id()
-  three = u32[] constant(3)
-  count = u32[] {count}
-  c = (u32[], f32[2]) tuple(count, x)
-  w = (u32[], f32[2]) while(c), condition=condition, body=body
-  ROOT result = f32[2] get-tuple-element(w), index=1 }}
-"""
+  new = f32[2] add(got, ones)"""
+    before = f"p = u32[] partition-id()\n  three = u32[] constant(3)\n  count = u32[] {count}"
+    return loop("f32[2]", lines, count=before)
 
 
 def run(platform: str, text: str, grid: DeviceGrid = GRID) -> list[Any]:

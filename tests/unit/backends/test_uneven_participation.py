@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from tests.corpus.hlo_programs import loop
 from xla_contract.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -22,29 +23,11 @@ REDUCE = (
     "f32[4] all-reduce({}), channel_id=1, use_global_device_ids=true, "
     "replica_groups={{{{0,1,2}}}}, to_apply=add"
 )
-PARTS = """HloModule uneven
-add { a = f32[] parameter(0)
+ADD = """add { a = f32[] parameter(0)
   b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b) }
-"""
-LOOP = f"""{PARTS}
-body {{ s = (u32[], f32[4]) parameter(0)
-  n = u32[] get-tuple-element(s), index=0
-  v = f32[4] get-tuple-element(s), index=1
-  one = u32[] constant(1)
-  m = u32[] subtract(n, one)
-  sum = {REDUCE.format("v")}
-  ROOT t = (u32[], f32[4]) tuple(m, sum) }}
-condition {{ s = (u32[], f32[4]) parameter(0)
-  n = u32[] get-tuple-element(s), index=0
-  zero = u32[] constant(0)
-  ROOT more = pred[] compare(n, zero), direction=GT }}
-ENTRY e {{ x = f32[4] parameter(0)
-  n = u32[] parameter(1)
-  s = (u32[], f32[4]) tuple(n, x)
-  w = (u32[], f32[4]) while(s), condition=condition, body=body
-  ROOT r = f32[4] get-tuple-element(w), index=1 }}
-"""
+  ROOT c = f32[] add(a, b) }"""
+PARTS = f"HloModule uneven\n{ADD}"
+LOOP = loop("f32[4]", f"sum = {REDUCE.format('v')}\n  new = f32[4] copy(sum)", called=ADD)
 BRANCHES = f"""{PARTS}
 left {{ v = f32[4] parameter(0)
   ROOT left_sum = {REDUCE.format("v")} }}

@@ -65,9 +65,9 @@ def copied_bytes(code: Code, assignment: Assignment) -> int:
     """The bytes that the copies of a program move: those whose values do not share memory."""
     places = assignment.locations
     return sum(
-        row.target.byte_size
-        for row in code.thunks
-        if isinstance(row, CopyThunk) and places[row.target] != places[row.source]
+        thunk.target.byte_size
+        for thunk in code.thunks
+        if isinstance(thunk, CopyThunk) and places[thunk.target] != places[thunk.source]
     )
 
 

@@ -60,14 +60,14 @@ def test_programs_have_no_rows_for_the_host_without_passes_either(
     for name, (function, *arguments) in list(group().items())[:: 1 if group is marked else STRIDE]:
         module = imported(lower(function, *arguments))
         code = compile_module(module, PassOptions(level=0)).code
-        assert not [row for row in code.thunks if isinstance(row, HostThunk)], name
+        assert not [thunk for thunk in code.thunks if isinstance(thunk, HostThunk)], name
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_real_programs_have_no_rows_for_the_host(group: Callable[[], Group]) -> None:
     for name, (function, *arguments) in list(group().items())[::STRIDE]:
         code = compile_module(imported(lower(function, *arguments))).code
-        assert not [row for row in code.thunks if isinstance(row, HostThunk)], name
+        assert not [thunk for thunk in code.thunks if isinstance(thunk, HostThunk)], name
 
 
 def test_no_evaluator_is_called_while_programs_run() -> None:

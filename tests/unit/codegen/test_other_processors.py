@@ -72,12 +72,12 @@ def test_programs_compile_for_any_processor_and_run_where_the_host_can(
     machine = MACHINES[name]
     function, arguments = PROGRAMS[program]
     module = imported(lower(function, *arguments))
-    rows = kernels_of(compile_module(module, target=Target.of(machine)).code)
-    codes = [kernel_object(row.kernel, machine) for row in rows]
+    thunks = kernels_of(compile_module(module, target=Target.of(machine)).code)
+    codes = [kernel_object(thunk.kernel, machine) for thunk in thunks]
     known = vocabulary(machine).shared
     called = {symbol for code in codes for symbol in undefined_symbols(code) & known.keys()}
     assert all(known[symbol].object_code(machine) for symbol in called)
-    text = " ".join(row.source for row in rows)
+    text = " ".join(thunk.source for thunk in thunks)
     tiles = [int(count) for count in re.findall(r"gemm_tile_f32_(\d+)x", text)]
     assert bool(tiles) == (program == "product")
     assert set(tiles) <= set(heights(machine))

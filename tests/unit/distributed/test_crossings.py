@@ -16,7 +16,7 @@ from xla_server.distributed.transport.frames import Bytes, bytes_of
 from xla_server.distributed.transport.messages import Arrive, Ended, Go, Late, RunOptions
 from xla_server.distributed.transport.parcels import Stamp
 from xla_server.distributed.transport.polling import POLLS, BackOff
-from xla_server.distributed.transport.shared_regions import RegionPart, SharedRegions, SharedSeats
+from xla_server.distributed.transport.shared_regions import RegionPart, SharedRegions, SharedSlots
 from xla_server.execution.collectives_protocol import CollectivePlan, NativeCollective
 from xla_server.ir.analysis.participants import Placement
 from xla_server.ir.text.parser import parse_module
@@ -220,10 +220,10 @@ class Shared:
         collectives = rank.crossings.collectives(PLAN)
         assert collectives is not None
         self.collectives = collectives
-        self.seats = [
-            words_at(seats.seat, 8)
+        self.slots = [
+            words_at(slots.slot, 8)
             for number in (0, 1)
-            if (seats := SharedSeats(rank.regions, PART, (0, 1), [64]).member(number, 0))
+            if (slots := SharedSlots(rank.regions, PART, (0, 1), [64]).member(number, 0))
         ]
 
 
@@ -233,8 +233,8 @@ def test_members_on_two_ranks_meet_in_shared_memory() -> None:
     visit = shared.collectives.visit(0, 0)
     assert visit.collective.members == (0, 1)
     assert visit.missing() == [0, 1]
-    for seat, stamp in zip(shared.seats, (1000, 1001), strict=True):
-        seat[0] = stamp
+    for slot, stamp in zip(shared.slots, (1000, 1001), strict=True):
+        slot[0] = stamp
     assert visit.missing() == []
     rank.crossings.wait(0, visit)
     assert rank.told == []
@@ -245,7 +245,7 @@ def test_members_on_two_ranks_meet_in_shared_memory() -> None:
 def test_rank_0_is_notified_when_a_member_does_not_come_in_native_code() -> None:
     rank = Rank0(says_go=False)
     shared = Shared(rank)
-    shared.seats[0][0] = 1000
+    shared.slots[0][0] = 1000
     with pytest.raises(UnavailableError, match="too late"):
         rank.crossings.wait(0, shared.collectives.visit(0, 0))
     assert rank.told == ["arrive 0 0", "late", "late"]

@@ -26,7 +26,7 @@ g = f32[{sizes}] parameter(1)
 ROOT r = {stated.format(sizes)}epsilon=0.001, feature_index={feature} }}""")
     code = compile_module(module).code
     x = code.parameters[0]
-    kernels = [row for row in code.thunks if isinstance(row, KernelThunk)]
+    kernels = [thunk for thunk in code.thunks if isinstance(thunk, KernelThunk)]
     assert sum(x in row.reads for row in kernels) == PASSES[stated]
     # No other array as large is written and read again.
     wide = [value for row in kernels for value in row.writes if value.byte_size == x.byte_size]

@@ -172,8 +172,8 @@ ENTRY main {{
 def test_a_loop_with_barriers_in_it_stays_one_kernel() -> None:
     module = parse_module(LOOP.format(size=SIZE))
     rewritten(module, UpdateBarriers(TARGET))
-    rows = compile_module(module).code.thunks
-    assert [row.name for row in rows if isinstance(row, KernelThunk)] == ["loop"]
+    thunks = compile_module(module).code.thunks
+    assert [thunk.name for thunk in thunks if isinstance(thunk, KernelThunk)] == ["loop"]
 
 
 @pytest.mark.parametrize("seed", range(20))

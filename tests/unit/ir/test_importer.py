@@ -147,6 +147,10 @@ BROKEN: list[tuple[Callable[[Proto], None], list[str]]] = [
     (_set("wide", name=""), ["names", "%main"]),
     (_set("wide", name="sum"), ["names", "'sum'"]),
     (_set("wide", id=-3), ["%wide", "ids", "-3"]),
+    (
+        lambda proto: setattr(_part(proto, "wide"), "id", _part(proto, "total").id),
+        ["%wide", "ids must not be negative and must be unique"],
+    ),
     (_set("answer", operand_ids=[]), ["subtract %answer", "2, got 0", "%main"]),
     (_set("answer", operand_ids=[4711, 4711]), ["subtract %answer", "operand 0", "4711", "%main"]),
     (_swap_first_two, ["broadcast %wide", "operand 0"]),

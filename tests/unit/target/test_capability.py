@@ -18,7 +18,7 @@ _TYPES = [E.F32, E.F64, E.BF16, E.C64, E.C128, E.S8, E.U8, E.S16, E.U16, E.S32, 
 
 
 def _texts(module: HloModule) -> str:
-    return "".join(row.source for row in kernels_of(lower(module, LOWERINGS, TARGET)))
+    return "".join(thunk.source for thunk in kernels_of(lower(module, LOWERINGS, TARGET)))
 
 
 @pytest.mark.parametrize("result", _TYPES, ids=lambda element: element.text)

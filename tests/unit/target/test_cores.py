@@ -101,9 +101,9 @@ def test_loops_have_helpers_once_the_system_gives_threads(monkeypatch: pytest.Mo
     threads = KernelThreads(Kernels(machine=Machine.avx2()), 3)
     with no_threads():
         threads.start()
-    assert not threads._board[_HELPERS]
+    assert not threads._tasks[_HELPERS]
     threads.start()
-    assert threads._board[_HELPERS] == 2
+    assert threads._tasks[_HELPERS] == 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -111,7 +111,7 @@ def test_the_target_of_a_machine_is_made_once() -> None:
 def test_another_target_gives_other_kernels(text: str, target: Target) -> None:
     module = parse_module(text)
     kernels, others = (
-        [row.source for row in kernels_of(compile_module(module, target=each).code)]
+        [thunk.source for thunk in kernels_of(compile_module(module, target=each).code)]
         for each in (TARGET, target)
     )
     assert kernels != others

@@ -36,9 +36,9 @@ def create_server(
     access = prepare_access(settings) if access is None else access
     backend = backend or create_backend(settings)
     limits = limits_of(settings, backend)
-    room, shares = limits.max_device_bytes, limits.shares
+    capacity, shares = limits.max_device_bytes, limits.shares
     # A session has one connection and one identity, and never gets more than those may have.
-    session_bytes_cap = int(min(shares.identity, shares.connection) * room)
+    session_bytes_cap = int(min(shares.identity, shares.connection) * capacity)
     quotas = Quotas(
         device_bytes=min(settings.session_device_bytes or session_bytes_cap, session_bytes_cap),
         handles=settings.max_handles,
@@ -84,7 +84,7 @@ def create_server(
 
 def limits_of(settings: Settings, backend: Backend) -> Limits:
     """Return the limits of one server: the options of the same names, and those derived."""
-    room = device_bytes(settings, backend)
+    capacity = device_bytes(settings, backend)
     all_compiling = settings.compile_threads * COMPILE_WINDOW_SECONDS
     same = {
         each.name: getattr(settings, each.name)
@@ -93,11 +93,11 @@ def limits_of(settings: Settings, backend: Backend) -> Limits:
     }
     return dataclasses.replace(
         Limits(**same),
-        max_device_bytes=room,
+        max_device_bytes=capacity,
         max_compile_seconds=settings.max_compile_seconds or all_compiling,
         shares=CallerShares(settings.identity_share, settings.connection_share),
         upload_grace_seconds=settings.session_grace_seconds,
-        spared_device_bytes=int(room * settings.spared_device_share),
+        spared_device_bytes=int(capacity * settings.spared_device_share),
     )
 
 

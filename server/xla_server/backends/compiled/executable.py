@@ -54,7 +54,7 @@ class CompiledExecutable:
         self.channel_ends = channel_ends(module.entry)
         self.memory = dataclasses.replace(program.memory, copies=relaid_bytes(program_shape))
         # The constants are on the device already.
-        self._room = self.memory.added - self.memory.constants
+        self._bytes = self.memory.added - self.memory.constants
         self.work = program.work
         self._byte_size = program.byte_size
         self.kept_bytes = self._byte_size + self.memory.constants
@@ -87,8 +87,8 @@ class CompiledExecutable:
         started = time.perf_counter_ns()
         leaves = self._leaves(arguments)
         program = self._program
-        if self._room >= LARGE:
-            self._buffers.require_room(self._room, f"an execution ({self.memory})")
+        if self._bytes >= LARGE:
+            self._buffers.require_room(self._bytes, f"an execution ({self.memory})")
         if options.donated:
             leaves, program = self._with_donated(arguments, leaves, options.donated)
         moved = self._buffers.moved
@@ -132,8 +132,8 @@ class CompiledExecutable:
         if turns is None or not records:
             return None
         started = time.perf_counter_ns()
-        if self._room >= LARGE:
-            self._buffers.require_room(self._room * len(records), f"an execution ({self.memory})")
+        if self._bytes >= LARGE:
+            self._buffers.require_room(self._bytes * len(records), f"an execution ({self.memory})")
         leaves = [self._leaves(each) for each in arguments]
         memory = [leaf.memory for each in leaves for leaf in each]
         addresses = [[leaf.address for leaf in each] for each in leaves]

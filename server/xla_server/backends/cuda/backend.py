@@ -87,9 +87,9 @@ class Cuda(CompiledBackend):
         self._steps = HostSteps(kernels, self._pool)
         self._placement = DevicePlacement(self._workers)
         self.buffers = self._placement.buffers
-        room = min(device_bytes(worker, memory_fraction) for worker in self._workers)
+        capacity = min(device_bytes(worker, memory_fraction) for worker in self._workers)
         most = options.get("max_value_bytes")
-        options["max_value_bytes"] = room if most is None else min(room, most)
+        options["max_value_bytes"] = capacity if most is None else min(capacity, most)
         if library_convolutions is None:
             library_convolutions = LIBRARY_CONVOLUTIONS and is_installed()
         self._refusals = RefusedPlans(Target.of(machine), has_convolutions=library_convolutions)

@@ -155,7 +155,7 @@ class LoadedHostStep:
         self.step = step
         self._program = program
         self._blocks = blocks
-        self._room = program.memory.peak
+        self._bytes = program.memory.peak
         self._shapes = [value.shape for value in step.writes]
 
     @property
@@ -171,8 +171,8 @@ class LoadedHostStep:
         `slots` are those of its values. Raises errors of its thunks, and ResourceExhaustedError if
         the host has too little memory.
         """
-        if self._room >= LARGE:
-            require_bytes(self._room, f"a step {self.step}")
+        if self._bytes >= LARGE:
+            require_bytes(self._bytes, f"a step {self.step}")
         arrays = []
         for value in self.step.reads:
             array = self._blocks.take(block_size(value.byte_size)).array(value.shape)

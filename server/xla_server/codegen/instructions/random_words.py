@@ -29,12 +29,12 @@ def three_fry(b: Any, key: Any, counter: Any) -> Any:
     keys = (low, high, parity)
     x, y = _halves(b, counter)
     x, y = b.add(x, low), b.add(y, high)
-    for turn in range(5):
-        for rotation in THREE_FRY_ROTATIONS[turn % 2]:
+    for injection in range(5):
+        for rotation in THREE_FRY_ROTATIONS[injection % 2]:
             x = b.add(x, y)
             y = b.xor(_rotated(b, y, rotation), x)
-        x = b.add(x, keys[(turn + 1) % 3])
-        y = b.add(b.add(y, keys[(turn + 2) % 3]), ir.Constant(_WORD, turn + 1))
+        x = b.add(x, keys[(injection + 1) % 3])
+        y = b.add(b.add(y, keys[(injection + 2) % 3]), ir.Constant(_WORD, injection + 1))
     return _joined(b, x, y)
 
 
@@ -56,9 +56,9 @@ def philox(typing_context, key, low, high):  # type: ignore[no-untyped-def]
     def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
         keys = _halves(b, args[0])
         (x, y), (z, w) = _halves(b, args[1]), _halves(b, args[2])
-        for turn in range(10):
+        for round_number in range(10):
             first, second = (
-                b.add(keys[n], ir.Constant(_WORD, turn * WEYL[n] % 2**32)) for n in (0, 1)
+                b.add(keys[n], ir.Constant(_WORD, round_number * WEYL[n] % 2**32)) for n in (0, 1)
             )
             left = _product(b, x, int(MULTIPLIERS[0]))
             right = _product(b, z, int(MULTIPLIERS[1]))

@@ -159,8 +159,8 @@ def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
     with Repeat(r.body, ir.condition("lt", at, ir.STOP), 1) as rows:
         row = rows.let("row", ir.Quotient(ir.Index(0, ((at, 1),)), inner))
         end = rows.let("end", ir.integer_op("minimum", ir.STOP, ir.Index(inner, ((row, inner),))))
-        turn = ir.Index(0, ((row, 1),))
-        terms = (ir.Quotient(turn, half), size), (ir.Remainder(turn, half), 2), (row, -1)
+        number = ir.Index(0, ((row, 1),))
+        terms = (ir.Quotient(number, half), size), (ir.Remainder(number, half), 2), (row, -1)
         origin = rows.let("place", ir.Index(0, tuple((term, n * inner) for term, n in terms)))
 
         def draw(outside: Body, *, both: bool) -> None:
@@ -171,7 +171,7 @@ def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
         if size % 2 == 0:
             draw(rows, both=True)
         else:
-            with Branch(rows, ir.condition("ne", ir.Remainder(turn, half), half - 1), 1 / 2) as b:
+            with Branch(rows, ir.condition("ne", ir.Remainder(number, half), half - 1), 1 / 2) as b:
                 draw(b, both=True)
                 draw(b.orelse, both=False)
         rows.set(at, end)

@@ -1,8 +1,8 @@
 """Memory shared by the ranks of one machine, in which participants meet in native code.
 
-Each rank owns a region: seats (the state of a member at a collective) first, then areas (its
-operands). An execution on several ranks gets a slot, the same part of every region, and each rank
-computes the addresses of all members' seats and areas by the same rule.
+Each rank owns a region: slots (the state of a member at a collective) first, then areas (its
+operands). An execution on several ranks gets a part, the same of every region, and each rank
+computes the addresses of all members' slots and areas by the same rule.
 """
 
 import ctypes
@@ -17,22 +17,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xla_host.environment_variables import WINDOW_DIRECTORY
-from xla_server.runtime.collective_records import SEAT_BYTES, MemberAddresses
+from xla_server.runtime.collective_records import SLOT_BYTES, MemberAddresses
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 _LOG = logging.getLogger(__name__)
 
-SLOTS = 8
-"""Number of executions that can share the regions at a time. Slot 0 has half of the bytes for
-areas, and each further slot half of the one before."""
+PARTS = 8
+"""Number of executions that can share the regions at a time. Part 0 has half of the bytes for
+areas, and each further part half of the one before."""
 
-SEATS = 128
-"""Seats of one execution in each region: one per collective and participant of the rank."""
+SLOTS = 128
+"""Slots of one execution in each region: one per collective and participant of the rank."""
 
-_SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
-"""Size of the seats of a region in bytes. Areas never overlap them: stamps in seats are compared,
+_SLOT_BYTES = PARTS * SLOTS * SLOT_BYTES
+"""Size of the slots of a region in bytes. Areas never overlap them: stamps in slots are compared,
 so they must not be operands of an earlier run."""
 
 _UNIT = 1 << 20
@@ -63,26 +63,26 @@ class SharedRegions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegionPart:
-    """The slot of an execution in all regions.
+    """The part of an execution in all regions, from 0.
 
     The stamps of its visits begin with `first_stamp`.
     """
 
-    slot: int
+    number: int
     first_stamp: int
 
 
 class RegionParts:
-    """Rank 0's allocator of slots in the regions. Thread-safe.
+    """Rank 0's allocator of parts of the regions. Thread-safe.
 
     A first stamp is a time in nanoseconds, and a visit takes longer than one. So each stamp is
-    greater than all that an earlier execution left in the seats, and none of those is mistaken for
+    greater than all that an earlier execution left in the slots, and none of those is mistaken for
     a visit to come.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free = [*range(SLOTS)]
+        self._free = [*range(PARTS)]
         self._last = 0
 
     def take(self) -> RegionPart | None:
@@ -97,19 +97,19 @@ class RegionParts:
         """Take a part back; no participant of its execution may access it any more."""
         if part is not None:
             with self._lock:
-                heapq.heappush(self._free, part.slot)
+                heapq.heappush(self._free, part.number)
 
 
 class _CollectiveOffsets(NamedTuple):
-    """Offsets of a collective: its first seat, and its two areas within those of a participant."""
+    """Offsets of a collective: its first slot, and its two areas within those of a participant."""
 
-    seat: int
+    slot: int
     area: int
     stride: int
 
 
-class SharedSeats:
-    """The addresses of an execution's seats and areas in the regions of this machine.
+class SharedSlots:
+    """The addresses of an execution's slots and areas in the regions of this machine.
 
     `ranks` has the rank of each participant, and `sizes` the bytes of a participant's operands at
     each collective of the program, 0 for one that uses messages. One that does not fit is left
@@ -124,19 +124,19 @@ class SharedSeats:
         counts = Counter[int]()
         self._places = [counts.update([rank]) or counts[rank] - 1 for rank in ranks]
         most = max(counts.values())
-        areas = (regions.size - _SEAT_BYTES) >> part.slot + 1
-        room = areas // most // _ALIGNMENT * _ALIGNMENT
+        areas = (regions.size - _SLOT_BYTES) >> part.number + 1
+        area_bytes = areas // most // _ALIGNMENT * _ALIGNMENT
         self._collectives: dict[int, _CollectiveOffsets] = {}
         used = 0
         for number, size in enumerate(sizes):
             stride = -(-size // _ALIGNMENT) * _ALIGNMENT
-            seat = len(self._collectives)
-            if size and used + 2 * stride <= room and (seat + 1) * most <= SEATS:
-                self._collectives[number] = _CollectiveOffsets(seat * most, used, stride)
+            slot = len(self._collectives)
+            if size and used + 2 * stride <= area_bytes and (slot + 1) * most <= SLOTS:
+                self._collectives[number] = _CollectiveOffsets(slot * most, used, stride)
                 used += 2 * stride
-        self._seats = part.slot * SEATS
-        self._areas = _SEAT_BYTES + areas
-        self._room = room
+        self._slots = part.number * SLOTS
+        self._areas = _SLOT_BYTES + areas
+        self._area_bytes = area_bytes
 
     def member(self, participant: int, collective: int) -> MemberAddresses | None:
         """Return a participant's addresses at a collective.
@@ -148,9 +148,9 @@ class SharedSeats:
         if found is None or region is None:
             return None
         place = self._places[participant]
-        seat = region + (self._seats + found.seat + place) * SEAT_BYTES
+        slot = region + (self._slots + found.slot + place) * SLOT_BYTES
         return MemberAddresses(
-            seat, region + self._areas + place * self._room + found.area, found.stride
+            slot, region + self._areas + place * self._area_bytes + found.area, found.stride
         )
 
 

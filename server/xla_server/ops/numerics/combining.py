@@ -49,16 +49,16 @@ def combine_at(
     is_first[1:] = ordered[1:] != ordered[:-1]
     starts = np.flatnonzero(is_first)
     ends = np.append(starts[1:], len(ordered))
-    turn = 0
+    round_number = 0
     while len(starts):
-        chosen = order[starts + turn]
+        chosen = order[starts + round_number]
         at = positions[chosen]
         left = [round_to(r[at], dtype) for r, dtype in zip(results, of_targets, strict=True)]
         right = [round_to(u[chosen], dtype) for u, dtype in zip(updates, of_updates, strict=True)]
         combined = as_arrays(frame.call_lifted(combiner, [*left, *right]))
         for result, part in zip(results, combined, strict=True):
             result[at] = round_to(part, result.dtype)
-        turn += 1
-        more = starts + turn < ends
+        round_number += 1
+        more = starts + round_number < ends
         starts, ends = starts[more], ends[more]
     return results

@@ -74,14 +74,14 @@ def _three_fry_block(key: int, counters: Counters, out: Words) -> None:
     y = (counters >> _WORD).astype(np.uint32)
     x += keys[0]
     y += keys[1]
-    for turn in range(5):
-        for rotation in THREE_FRY_ROTATIONS[turn % 2]:
+    for injection in range(5):
+        for rotation in THREE_FRY_ROTATIONS[injection % 2]:
             x += y
             y = (y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))
             y ^= x
-        x += keys[(turn + 1) % 3]
-        y += keys[(turn + 2) % 3]
-        y += np.uint32(turn + 1)
+        x += keys[(injection + 1) % 3]
+        y += keys[(injection + 2) % 3]
+        y += np.uint32(injection + 1)
     out[:, 0], out[:, 1] = x, y
 
 
@@ -90,8 +90,8 @@ def _philox_block(key: int, lows: Counters, highs: Counters, out: Words) -> None
     a, b = lows & _LOW_WORD, lows >> _WORD
     c, d = highs & _LOW_WORD, highs >> _WORD
     keys = [key % 2**32, key >> 32]
-    for turn in range(10):
-        first, second = (np.uint64((keys[n] + turn * WEYL[n]) % 2**32) for n in (0, 1))
+    for round_number in range(10):
+        first, second = (np.uint64((keys[n] + round_number * WEYL[n]) % 2**32) for n in (0, 1))
         left, right = a * MULTIPLIERS[0], c * MULTIPLIERS[1]
         a, c = (right >> _WORD) ^ b ^ first, (left >> _WORD) ^ d ^ second
         b, d = right & _LOW_WORD, left & _LOW_WORD

@@ -29,7 +29,7 @@ from xla_server.sessions.limits.shares.rotation import Rotation
 from xla_server.target.available import available_cores
 
 PERIOD = 0.01
-"""Seconds between two polls of the running programs, and the length of one turn."""
+"""Seconds between two polls of the running programs, and the length of one time slice."""
 
 NEW_SECONDS = 0.02
 """Seconds that a program runs before it takes turns with others."""
@@ -93,7 +93,7 @@ class TimeSlice:
     since: float = 0.0
     """Time at which it was first seen running, or last seen waiting for others."""
     last: float = 0.0
-    """Time at which its last turn began."""
+    """Time at which its last time slice began."""
     is_paused: bool = False
     is_lent: bool = False
 
@@ -142,7 +142,7 @@ class TimeSlicer:
         if not time_slice.since:
             return
         if self._has_paused:
-            # It is the next one's turn.
+            # It is the next one's time slice.
             self._woken.set()
         # Only what was seen before is ever lent, and that under the lock.
         with self._lock:
@@ -162,8 +162,8 @@ class TimeSlicer:
     def _wake(self) -> None:
         with self._lock, contextlib.suppress(ResourceExhaustedError):
             if self._thread is None:
-                # Executions take no turns until one of them can start it.
-                self._thread = start_thread(self._watch, "xla-turns")
+                # Executions have no time slices until one of them can start it.
+                self._thread = start_thread(self._watch, "xla-time-slicing")
             self._is_asleep = False
             self._woken.set()
 
@@ -210,7 +210,7 @@ class TimeSlicer:
         self._let_run(long_running, now)
 
     def _let_run(self, long_running: list[TimeSlice], now: float) -> None:
-        """Resume the long-running executions whose turn it is, and pause the others."""
+        """Resume the long-running executions whose time slice it is, and pause the others."""
         at_once = self._at_once
         young = self._young_rotation.select(
             [time_slice for time_slice in long_running if now - time_slice.since < YOUNG_SECONDS],

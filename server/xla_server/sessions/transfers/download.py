@@ -70,11 +70,11 @@ def downloading(
                 hint="Take tuples apart with DeconstructTuple.",
             )
         literal = buffer.to_literal(checked_layout(shape, buffer.shape))
-        room = max_message_bytes - MAX_ENVELOPE_BYTES
+        max_bytes = max_message_bytes - MAX_ENVELOPE_BYTES
         layout = literal.shape.layout_or_default
         # A padded value is laid out whole; others are sent from their own memory.
         copied = literal.shape.byte_size if layout.is_padded else 0
         with values.reserve(copied, f"a padded copy of {literal.shape}"):
-            yield Download(literal, offset, min(CHUNK_BYTES, room))
+            yield Download(literal, offset, min(CHUNK_BYTES, max_bytes))
     finally:
         values.release(held)

@@ -84,7 +84,7 @@ def test_an_observer_is_shown_each_stage_in_order() -> None:
 
 def test_every_kernel_says_which_instruction_it_is_for() -> None:
     compilation = compile_module(parse_module(VECTOR_LOOP))
-    kernels = [row for row in compilation.code.thunks if isinstance(row, KernelThunk)]
+    kernels = [thunk for thunk in compilation.code.thunks if isinstance(thunk, KernelThunk)]
     assert kernels
     instructions = set(compilation.module.instructions())
     for row in kernels:

@@ -51,7 +51,7 @@ def test_each_argument_goes_its_way(client: xc.Client) -> None:
 def test_only_so_much_goes_along(client: xc.Client) -> None:
     ways = [
         each.WhichOneof("source")
-        for each in made(client, ONES, ONES, ONES, room=2 * ONES.nbytes).message.arguments
+        for each in made(client, ONES, ONES, ONES, max_bytes=2 * ONES.nbytes).message.arguments
     ]
     assert ways == ["value", "value", "data"]
 

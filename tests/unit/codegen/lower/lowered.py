@@ -20,9 +20,9 @@ def lowered(parameters: Sequence[str], root: str, *before: str, target: Target =
 def kernels(parameters: Sequence[str], root: str, *before: str) -> list[KernelThunk]:
     """Return the rows of `lowered`, all of which call kernels."""
     found = []
-    for row in lowered(parameters, root, *before).thunks:
-        assert isinstance(row, KernelThunk)
-        found.append(row)
+    for thunk in lowered(parameters, root, *before).thunks:
+        assert isinstance(thunk, KernelThunk)
+        found.append(thunk)
     return found
 
 

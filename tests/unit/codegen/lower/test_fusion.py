@@ -25,7 +25,7 @@ def _source(body: str, kind: str, result: str = "f32[40,40]") -> str:
     """Return the kernels of a fusion."""
     module = parse_module(TEXT.format(body=body, kind=kind, result=result))
     code = lower(module, LOWERINGS, Target.of(MACHINES["avx2"]))
-    return "\n".join(row.source for row in kernels_of(code))
+    return "\n".join(thunk.source for thunk in kernels_of(code))
 
 
 @pytest.mark.parametrize("kind", ["kLoop", "kInput"])

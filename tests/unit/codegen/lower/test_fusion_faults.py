@@ -73,13 +73,13 @@ def raises(error: Exception) -> Lower:
 def writes_nonsense(lowering: Lowering, i: HloInstruction) -> Tree:
     tree = lower_fusion(lowering, i)
 
-    row = lowering.thunks.pop()
-    assert isinstance(row, KernelThunk)
-    assert isinstance(row.kernel, Kernel)
+    thunk = lowering.thunks.pop()
+    assert isinstance(thunk, KernelThunk)
+    assert isinstance(thunk.kernel, Kernel)
     nonsense = dataclasses.replace(
-        row.kernel, body=(*row.kernel.body, Call(Routine("no_such", ()), ()))
+        thunk.kernel, body=(*thunk.kernel.body, Call(Routine("no_such", ()), ()))
     )
-    lowering.add(dataclasses.replace(row, kernel=nonsense))
+    lowering.add(dataclasses.replace(thunk, kernel=nonsense))
     return tree
 
 

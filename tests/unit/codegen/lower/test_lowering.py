@@ -34,7 +34,7 @@ def _copies(lowering: Lowering, i: HloInstruction) -> Tree:
 def test_rows_are_in_the_order_of_instructions_and_name_them() -> None:
     module = parse_module(TEXT)
     code = lower(module, {Opcode.EXPONENTIAL: _copies, Opcode.NEGATE: _copies}, TARGET)
-    assert [code.origins[row].name for row in code.thunks] == ["y", "z"]
+    assert [code.origins[thunk].name for thunk in code.thunks] == ["y", "z"]
     assert [value.name for value in (*code.parameters, *code.results)] == ["x", "z"]
 
 
@@ -55,9 +55,9 @@ def test_a_copy_has_no_row_for_what_is_in_its_buffer() -> None:
     lowering, one = Lowering(LOWERINGS, TARGET), Value(SHAPE, "a")
     other = Value(SHAPE, "b")
     lowering.copy((one, other), (one, one))
-    (row,) = lowering.thunks
-    assert isinstance(row, CopyThunk)
-    assert (row.target, row.source) == (other, one)
+    (thunk,) = lowering.thunks
+    assert isinstance(thunk, CopyThunk)
+    assert (thunk.target, thunk.source) == (other, one)
 
 
 @pytest.mark.fusion_faults

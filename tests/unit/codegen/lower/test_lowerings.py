@@ -35,5 +35,5 @@ def test_what_waits_for_a_recv_comes_after_what_need_not_wait() -> None:
     module.entry.instructions.sort(key=lambda i: first.get(i.opcode, 2 if i.operands else -1))
     module.entry.instructions.remove(module.entry.root)
     module.entry.instructions.append(module.entry.root)
-    names = [row.name for row in lower(module, LOWERINGS, TARGET).thunks]  # type: ignore[union-attr]
+    names = [thunk.name for thunk in lower(module, LOWERINGS, TARGET).thunks]  # type: ignore[union-attr]
     assert names.index("s") < names.index("rd")

@@ -70,15 +70,15 @@ def test_operands_of_routines_are_read() -> None:
 
     rows: list[Thunk] = [thunk(number) for number in range(MIN_KERNELS)]
     code = with_shared_kernels(Code(rows, values[:1], {}, values[1:]))
-    (kernel,) = {row.kernel for row in kernels_of(code)}
+    (kernel,) = {thunk.kernel for thunk in kernels_of(code)}
     assert isinstance(kernel, Kernel)
     load, _ = kernel.body
     assert isinstance(load, Let)
     calls = [each.operands for each, _ in walk(kernel.body) if isinstance(each, Call)]
     assert calls == [(Index(7), load.value)]
-    numbers = [code.constants[row.arguments[-1]] for row in kernels_of(code)]
+    numbers = [code.constants[thunk.arguments[-1]] for thunk in kernels_of(code)]
     assert np.concatenate(numbers).tolist() == [*range(MIN_KERNELS)]
-    assert all(row.arguments[-1] in row.reads for row in kernels_of(code))
+    assert all(thunk.arguments[-1] in thunk.reads for thunk in kernels_of(code))
 
 
 def test_bounds_of_loops_factors_and_distances_stay() -> None:

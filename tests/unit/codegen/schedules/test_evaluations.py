@@ -111,7 +111,7 @@ def program(name: str) -> HloModule:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_evaluations_are_counted_as_they_are_executed(name: str) -> None:
     compilation = compile_module(program(name))
-    thunks = [row for row in compilation.code.thunks if isinstance(row, KernelThunk)]
+    thunks = [thunk for thunk in compilation.code.thunks if isinstance(thunk, KernelThunk)]
     executed = sum(map(exponentials, thunks))
     assert executed > 0
     assert compilation.work.done.cost.transcendentals == pytest.approx(executed)

@@ -38,7 +38,7 @@ ENTRY main {{
     found = evaluated(proto, arrays)[0]
     module = import_module(proto)
     assert_equal_bits(on_cpu(module, arrays)[0], found)
-    assert not any(isinstance(row, HostThunk) for row in compile_module(module).code.thunks)
+    assert not any(isinstance(thunk, HostThunk) for thunk in compile_module(module).code.thunks)
     return found
 
 

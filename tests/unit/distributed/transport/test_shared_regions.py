@@ -12,14 +12,14 @@ import pytest
 from tests.e2e.process import mpirun
 from xla_server.distributed.transport import shared_regions
 from xla_server.distributed.transport.shared_regions import (
-    SEATS,
+    PARTS,
     SLOTS,
     RegionPart,
     RegionParts,
     SharedRegions,
-    SharedSeats,
+    SharedSlots,
 )
-from xla_server.runtime.collective_records import SEAT_BYTES
+from xla_server.runtime.collective_records import SLOT_BYTES
 
 SIZE = 1 << 20
 RANKS = (0, 0, 1, 0, 2, 1)
@@ -30,58 +30,58 @@ def regions() -> SharedRegions:
     return SharedRegions({0: 1 << 40, 1: 1 << 41}, SIZE)
 
 
-def test_seats_and_areas_of_leases_do_not_overlap() -> None:
+def test_slots_and_areas_of_parts_do_not_overlap() -> None:
     random = Random(0)
     ranges = []
-    for slot in range(SLOTS):
+    for part in range(PARTS):
         sizes = [random.choice((0, 1, 64, 1000, SIZE)) for _ in range(40)]
-        seats = SharedSeats(regions(), RegionPart(slot, 2), RANKS, sizes)
+        slots = SharedSlots(regions(), RegionPart(part, 2), RANKS, sizes)
         found = 0
         for (collective, size), (number, rank) in itertools.product(
             enumerate(sizes), enumerate(RANKS)
         ):
-            member = seats.member(number, collective)
+            member = slots.member(number, collective)
             if member is None:
-                assert rank == 2 or seats.member(0, collective) is None
+                assert rank == 2 or slots.member(0, collective) is None
                 continue
             found += 1
             start = regions().addresses[rank]
-            assert not member.seat % SEAT_BYTES
-            assert start <= member.seat
-            assert max(member.seat + SEAT_BYTES, member.data + 2 * member.stride) <= start + SIZE
+            assert not member.slot % SLOT_BYTES
+            assert start <= member.slot
+            assert max(member.slot + SLOT_BYTES, member.data + 2 * member.stride) <= start + SIZE
             assert member.stride >= size
-            ranges += [(member.seat, member.seat + SEAT_BYTES)]
+            ranges += [(member.slot, member.slot + SLOT_BYTES)]
             ranges += [(member.data, member.data + 2 * member.stride)]
         assert found >= 5
     ranges = sorted(each for each in ranges if each[0] < each[1])
     assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ranges))
-    # Operands are nowhere where another part may have a seat.
-    assert shared_regions._SEAT_BYTES == SLOTS * SEATS * SEAT_BYTES
+    # Operands are nowhere where another part may have a slot.
+    assert shared_regions._SLOT_BYTES == PARTS * SLOTS * SLOT_BYTES
 
 
 def test_a_collective_for_which_there_is_no_room_is_left_out() -> None:
-    sizes = [100, SIZE, 200, 0, *[1] * SEATS]
-    seats = SharedSeats(regions(), RegionPart(1, 2), RANKS, sizes)
-    assert seats.member(0, 1) is None
-    assert seats.member(0, 2) is not None
-    most = SEATS // RANKS.count(0)
-    assert [n for n in range(len(sizes)) if seats.member(0, n)] == [0, 2, *range(4, most + 2)]
+    sizes = [100, SIZE, 200, 0, *[1] * SLOTS]
+    slots = SharedSlots(regions(), RegionPart(1, 2), RANKS, sizes)
+    assert slots.member(0, 1) is None
+    assert slots.member(0, 2) is not None
+    most = SLOTS // RANKS.count(0)
+    assert [n for n in range(len(sizes)) if slots.member(0, n)] == [0, 2, *range(4, most + 2)]
 
 
-def test_leases_are_given_while_there_are_slots() -> None:
+def test_parts_are_given_while_there_are_any() -> None:
     parts = RegionParts()
-    taken = [parts.take() for _ in range(SLOTS + 1)]
-    assert [each and each.slot for each in taken] == [*range(SLOTS), None]
+    taken = [parts.take() for _ in range(PARTS + 1)]
+    assert [each and each.number for each in taken] == [*range(PARTS), None]
     parts.give_back(taken[3])
     parts.give_back(None)
     again = parts.take()
     assert again is not None
-    assert again.slot == 3
+    assert again.number == 3
     stamps = [each.first_stamp for each in (*taken, again) if each]
     assert all(second - first >= 2 for first, second in itertools.pairwise(stamps))
 
 
-def test_the_first_lease_that_is_given_back_is_given_again() -> None:
+def test_the_first_part_that_is_given_back_is_given_again() -> None:
     """Its stamps are above all that were left: none there is taken for a visit."""
     parts = RegionParts()
     first = parts.take()
@@ -89,7 +89,7 @@ def test_the_first_lease_that_is_given_back_is_given_again() -> None:
     parts.give_back(first)
     second = parts.take()
     assert second is not None
-    assert second.slot == first.slot
+    assert second.number == first.number
     assert second.first_stamp >= first.first_stamp + 2
 
 

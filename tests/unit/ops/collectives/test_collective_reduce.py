@@ -8,17 +8,16 @@ from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
-from xla_contract.ops.definitions import definition, infer_shape
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
 
 F32 = Shape.parse("f32[]")
-ADD = ProgramShape((F32, F32), F32)
 X = np.arange(4, dtype=np.float32)
 
 
@@ -32,13 +31,6 @@ def run(parameters: list[str], root: str, arguments: list[Any]) -> Any:
     module = import_module(proto)
     verify(module)
     return evaluate(module, arguments, check_values=True)
-
-
-def test_shapes_stay_and_several_give_a_tuple() -> None:
-    attributes = CollectiveReduceAttributes(Participants(ReplicaGroups.of([[0, 2], [1]])))
-    shapes = [Shape.parse("f32[2,3]{0,1}"), Shape.parse("f32[2]")]
-    inferred = infer_shape(Opcode.COLLECTIVE_REDUCE, shapes, attributes, [ADD])
-    assert str(inferred) == "(f32[2,3], f32[2])"
 
 
 def test_attributes_come_back_from_the_wire() -> None:

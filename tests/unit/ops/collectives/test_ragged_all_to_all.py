@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttributes
@@ -21,11 +21,6 @@ def among(groups: Any = ()) -> RaggedAllToAllAttributes:
 def exchange(*tables: Any, groups: Any = ((0,),)) -> Any:
     arrays = [np.array(table, np.int32) for table in tables]
     return result_of(Opcode.RAGGED_ALL_TO_ALL, X, OUTPUT, *arrays, attributes=among(groups))
-
-
-def test_the_output_s_shape() -> None:
-    operands = ["f32[4,2]", "f32[5,2]{0,1}", *["s64[2,3]"] * 4]
-    assert inferred(Opcode.RAGGED_ALL_TO_ALL, operands, among([[0, 1]])) == "f32[5,2]"
 
 
 def test_alone_slices_move_within() -> None:

@@ -4,38 +4,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.root_text import run_text
-from xla_contract.ops.contraction.convolution import ConvolutionAttributes, infer_convolution
-from xla_contract.types.dimension_numbers import (
-    ConvolutionDimensionNumbers,
-    Window,
-    WindowDimension,
-)
 from xla_contract.types.shape import Shape
-
-NHWC = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
-
-
-def infer(lhs: str, rhs: str, *window: WindowDimension, groups: tuple[int, int] = (1, 1)) -> str:
-    attributes = ConvolutionAttributes(Window(window), NHWC, *groups)
-    return str(infer_convolution([Shape.parse(lhs), Shape.parse(rhs)], attributes))
-
-
-SAME = (WindowDimension(3, padding_low=1, padding_high=1), WindowDimension(3, stride=2))
-
-
-def test_sizes_follow_padding_strides_and_dilations() -> None:
-    assert infer("f32[2,8,9,4]", "f32[3,3,4,6]", *SAME) == "f32[2,8,4,6]"
-    dilated = (
-        WindowDimension(3, window_dilation=4),
-        WindowDimension(3, base_dilation=3, padding_low=-2),
-    )
-    assert infer("f32[2,9,4,4]", "f32[3,3,4,6]", *dilated) == "f32[2,1,6,6]"
-    assert infer("f32[2,8,9,4]", "f32[3,3,2,6]", *SAME, groups=(2, 1)) == "f32[2,8,4,6]"
-    assert infer("f32[4,8,9,4]", "f32[3,3,4,6]", *SAME, groups=(1, 2)) == "f32[2,8,4,6]"
-
-
-def test_a_kernel_larger_than_the_input_has_no_positions() -> None:
-    assert infer("f32[2,2,9,4]", "f32[3,3,4,6]", WindowDimension(3), SAME[1]) == "f32[2,0,4,6]"
 
 
 def test_padding_that_cuts_off_everything_leaves_no_positions() -> None:

@@ -3,41 +3,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.corpus.hlo_programs import program
-from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.root_text import run_text
-from xla_contract.ops.contraction.dot import DotAttributes, infer_dot
-from xla_contract.types.dimension_numbers import DotDimensionNumbers
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
-from xla_server.evaluator.interpret import evaluate
-from xla_server.ir.importer import import_module
-
-
-def infer(lhs: str, rhs: str, *numbers: tuple[int, ...], preferred: str = "") -> str:
-    wanted = ElementType.from_text(preferred) if preferred else None
-    attributes = DotAttributes(DotDimensionNumbers(*numbers), wanted)
-    return str(infer_dot([Shape.parse(lhs), Shape.parse(rhs)], attributes))
-
-
-def test_the_result_is_batch_then_lhs_then_rhs() -> None:
-    assert infer("f32[7,2,3]", "f32[3,5,7]", (2,), (0,), (0,), (2,)) == "f32[7,2,5]"
-    assert infer("f32[<=4,3]", "f32[3,5]", (1,), (0,)) == "f32[<=4,5]"
-
-
-def test_the_element_type_is_the_wider_or_the_preferred() -> None:
-    assert infer("bf16[2]", "f32[2]", (0,), (0,)) == "f32[]"
-    assert infer("s8[2]", "s8[2]", (0,), (0,), preferred="s32") == "s32[]"
 
 
 def test_large_integers_wrap_exactly() -> None:
-    text = program(
-        ["s32[1,2]", "s32[2,1]"],
-        "s32[1,1] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-    )
+    root = "s32[1,1] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     lhs = np.array([[2**31 - 1, 3]], np.int32)
     rhs = np.array([[2**31 - 1], [5]], np.int32)
-    assert evaluate(import_module(parse_hlo(text)), [lhs, rhs]) == [[16]]
+    assert run_text(["s32[1,2]", "s32[2,1]"], root, [lhs, rhs]) == [[16]]
 
 
 def test_sums_of_floats_saturate_as_integers() -> None:
@@ -49,10 +22,7 @@ def test_sums_of_floats_saturate_as_integers() -> None:
 
 
 def test_bf16_is_rounded_once() -> None:
-    text = program(
-        ["bf16[300]", "bf16[300]"],
-        "bf16[] dot(x0, x1), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
-    )
+    root = "bf16[] dot(x0, x1), lhs_contracting_dims={0}, rhs_contracting_dims={0}"
     ones = np.ones(300, ml_dtypes.bfloat16)
     # Added up in bf16 the sum would stop at 256.
-    assert float(evaluate(import_module(parse_hlo(text)), [ones, ones])) == 300  # type: ignore[arg-type]
+    assert run_text(["bf16[300]"] * 2, root, [ones, ones]) == 300

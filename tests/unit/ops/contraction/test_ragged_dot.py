@@ -8,38 +8,7 @@ from jax import lax
 
 from tests.conformance.oracle import by_jax, evaluated
 from tests.corpus.jax.programs import lower
-from xla_contract.ops.contraction.ragged_dot import (
-    RaggedDotAttributes,
-    infer_ragged_dot,
-)
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.dimension_numbers import DotDimensionNumbers
-from xla_contract.types.shape import Shape
-
-FREE = DotDimensionNumbers((1,), (1,))
-INNER = DotDimensionNumbers((1,), (0,))
-BATCH = DotDimensionNumbers((2,), (1,), (0,), (0,))
-
-
-def infer(operands: str, numbers: DotDimensionNumbers, *ragged: int) -> str:
-    shapes = [Shape.parse(text) for text in operands.split()]
-    return str(infer_ragged_dot(shapes, RaggedDotAttributes(numbers, *ragged)))
-
-
-@pytest.mark.parametrize(
-    ("operands", "numbers", "ragged", "result"),
-    [
-        ("f32[11,5] f32[3,5,7] s32[3]", FREE, (0, 0), "f32[11,7]"),
-        ("f32[11,5] bf16[7,5,3] u8[3]", FREE, (0, 2), "f32[11,7]"),
-        ("f32[11,5] f32[5,7] s32[3]", INNER, (1,), "f32[3,11,7]"),
-        ("f32[19,11,5] f32[19,5,7] s32[3]", BATCH, (0,), "f32[19,11,7]"),
-        ("f32[19,11,5] f32[19,5,7] s32[19,3]", BATCH, (2,), "f32[3,19,11,7]"),
-    ],
-)
-def test_shapes(
-    operands: str, numbers: DotDimensionNumbers, ragged: tuple[int, ...], result: str
-) -> None:
-    assert infer(operands, numbers, *ragged) == result
 
 
 def _numbers(contracting: Any, batch: Any, ragged: int, group: int | None) -> Any:

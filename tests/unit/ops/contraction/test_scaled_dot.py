@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import by_jax
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
@@ -15,10 +15,6 @@ from xla_server.ops.contraction.scaled_dot import wider_type
 
 PLAIN = DotDimensionNumbers((1,), (0,))
 BATCHED = DotDimensionNumbers((2,), (2,), (0,), (0,))
-
-
-def infer(*operands: str, preferred: ElementType = ElementType.F32) -> str:
-    return inferred(Opcode.SCALED_DOT, operands, DotAttributes(PLAIN, preferred))
 
 
 def scaled(
@@ -33,12 +29,6 @@ def scaled(
 def drawn(seed: int, dtype: Any, *dimensions: int) -> "np.ndarray[Any, Any]":
     numbers = np.random.default_rng(seed).normal(size=dimensions)
     return (2 ** np.round(numbers) if dtype == ml_dtypes.float8_e8m0fnu else numbers).astype(dtype)
-
-
-def test_the_shape_is_the_dot_s() -> None:
-    result = "f32[4,8]"
-    assert infer("f8e4m3fn[4,64]", "f8e5m2[64,8]", "f8e8m0fnu[4,2]", "f8e8m0fnu[2,8]") == result
-    assert infer("f4e2m1fn[4,64]", "bf16[64,8]", "f8e4m3fn[2,4]", "bf16[]") == result
 
 
 def test_a_scale_is_for_a_block_in_every_dimension() -> None:

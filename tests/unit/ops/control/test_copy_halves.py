@@ -1,12 +1,7 @@
 import numpy as np
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.types.opcode import Opcode
-
-
-def test_shapes() -> None:
-    assert inferred(Opcode.COPY_START, ["f32[2]{0}"]) == "(f32[2], f32[2], u32[])"
-    assert inferred(Opcode.COPY_DONE, ["(f32[2], f32[2], u32[])"]) == "f32[2]"
 
 
 def test_the_value_comes_through() -> None:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.evaluation import TOKEN
@@ -12,4 +12,3 @@ def test_together_and_apart() -> None:
     assert result_of(Opcode.TUPLE) == ()
     second = GetTupleElementAttributes(1)
     assert result_of(Opcode.GET_TUPLE_ELEMENT, pair, attributes=second) is TOKEN
-    assert inferred(Opcode.TUPLE, ["f32[2]{0}", "()"]) == "(f32[2], ())"

@@ -1,9 +1,7 @@
-import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import ShapeError
+from tests.corpus.single_op import result_of
 from xla_contract.ops.elementwise.convert import ConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -59,11 +57,3 @@ def test_a_type_without_nan_makes_it_minus_zero() -> None:
         target = ConvertAttributes(ElementType.F4E2M1FN)
         result = result_of(Opcode.CONVERT, wide, attributes=target)
         assert np.signbit(result.astype(np.float32))[0]
-
-
-def test_shape() -> None:
-    attributes = ConvertAttributes(ElementType.BF16)
-    assert inferred(Opcode.CONVERT, ["s32[2,<=3]{0,1}"], attributes) == "bf16[2,<=3]"
-    with pytest.raises(ShapeError, match=r"got s32\[\] to token"):
-        inferred(Opcode.CONVERT, ["s32[]"], ConvertAttributes(ElementType.TOKEN))
-    assert np.dtype(ml_dtypes.bfloat16) == ElementType.BF16.dtype

@@ -1,10 +1,9 @@
 import numpy as np
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.types.opcode import Opcode
 
 
 def test_copy_is_the_operand() -> None:
     numbers = np.arange(3)
     np.testing.assert_array_equal(result_of(Opcode.COPY, numbers), numbers)
-    assert inferred(Opcode.COPY, ["(f32[2]{0}, token[])"]) == "(f32[2], token[])"

@@ -2,7 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -18,26 +18,6 @@ def i32(*numbers: int) -> np.ndarray:
 
 def f32(*numbers: float) -> np.ndarray:
     return np.array(numbers, np.float32)
-
-
-@pytest.mark.parametrize(
-    ("opcode", "operands", "shape"),
-    [
-        (Opcode.ADD, ["pred[2]", "pred[2]"], "pred[2]"),
-        (Opcode.ADD, ["f32[2,3]{0,1}", "f32[2,3]{1,0}"], "f32[2,3]"),
-        (Opcode.ADD, ["f32[<=4]", "f32[4]"], "f32[<=4]"),
-        (Opcode.ABS, ["c64[2]"], "f32[2]"),
-        (Opcode.REAL, ["c128[]"], "f64[]"),
-        (Opcode.IMAG, ["f16[]"], "f16[]"),
-        (Opcode.IS_FINITE, ["bf16[3]"], "pred[3]"),
-        (Opcode.COMPLEX, ["f64[2]", "f64[2]"], "c128[2]"),
-        (Opcode.SELECT, ["pred[]", "s4[2]", "s4[2]"], "s4[2]"),
-        (Opcode.SELECT, ["pred[2]", "c64[2]", "c64[2]"], "c64[2]"),
-        (Opcode.CLAMP, ["s8[]", "s8[5]", "s8[5]"], "s8[5]"),
-    ],
-)
-def test_shapes(opcode: Opcode, operands: list[str], shape: str) -> None:
-    assert inferred(opcode, operands) == shape
 
 
 @pytest.mark.parametrize("opcode", sorted(UNARY | BINARY))

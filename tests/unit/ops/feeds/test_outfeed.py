@@ -1,8 +1,5 @@
 import numpy as np
-import pytest
 
-from tests.corpus.single_op import inferred
-from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.definitions import definition
 from xla_contract.ops.feeds.outfeed import OutfeedAttributes
 from xla_contract.stubs import hlo_pb2
@@ -41,14 +38,3 @@ def test_the_value_goes_out_in_the_shape_that_is_said() -> None:
     sink, numbers = Sink(), np.zeros((2, 3), np.int32)
     assert evaluate(program, [numbers], options=ExecuteOptions(feeds=sink)) is TOKEN
     assert sink.items == [(numbers, SENT)]
-
-
-def test_refusals() -> None:
-    attributes = OutfeedAttributes(SENT)
-    assert inferred(Opcode.OUTFEED, ["s32[2,3]", "token[]"], attributes) == "token[]"
-    with pytest.raises(ShapeError, match=r"got s32\[2\] and s32\[2,3\]"):
-        inferred(Opcode.OUTFEED, ["s32[2]", "token[]"], attributes)
-    with pytest.raises(ShapeError, match=r"second operand must be a token, got s32\[\]"):
-        inferred(Opcode.OUTFEED, ["s32[2,3]", "s32[]"], attributes)
-    with pytest.raises(InvalidArgumentError, match="outfeed_shape must be present"):
-        definition(Opcode.OUTFEED).decode(hlo_pb2.HloInstructionProto(), Shape.token())

@@ -6,7 +6,6 @@ import pytest
 
 from tests.conformance.oracle import run_on_xla
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.single_op import inferred
 from tests.unit.sessions.feeds.jobs import device_feeds
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -29,7 +28,6 @@ from xla_server.ir.verification.verifier import verify
 from xla_server.sessions.feeds.channel_table import ChannelTable, ChannelType
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
-ON_ONE = ChannelAttributes(1)
 BETWEEN = "(f32[2], u32[], token[])"
 X = np.array([1, 2], np.float32)
 
@@ -75,13 +73,6 @@ def test_attributes_come_back_from_the_wire(opcode: Opcode) -> None:
     proto = hlo_pb2.HloInstructionProto()
     definition(opcode).encode(attributes, proto)
     assert definition(opcode).decode(proto, Shape.parse(BETWEEN)) == attributes
-
-
-def test_shapes_are_xla_s() -> None:
-    assert inferred(Opcode.SEND, ["f32[2]", "token[]"], ON_ONE) == BETWEEN
-    assert inferred(Opcode.RECV, ["token[]"], RecvAttributes(Shape.parse("f32[2]"), 1)) == BETWEEN
-    assert inferred(Opcode.SEND_DONE, [BETWEEN], ON_ONE) == "token[]"
-    assert inferred(Opcode.RECV_DONE, [BETWEEN], ON_ONE) == "(f32[2], token[])"
 
 
 def test_a_program_sends_to_itself_in_whatever_order_it_is_stored() -> None:

@@ -1,61 +1,25 @@
 import numpy as np
 import pytest
 
-from tests.corpus.hlo_programs import program
-from tests.corpus.hlo_text import parse_hlo
+from tests.corpus.root_text import run_text
 from tests.unit.codegen.compiled import interpreted, on_cpu
-from xla_contract.ops.indexing.gather import GatherAttributes, infer_gather
-from xla_contract.ops.indexing.scatter import ScatterAttributes, infer_scatter
-from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
-from xla_contract.types.shape import ProgramShape, Shape
-from xla_server.evaluator.interpret import evaluate
-from xla_server.ir.importer import import_module
 from xla_server.ir.text.parser import parse_module
-
-ROWS = GatherDimensionNumbers((1,), (0,), (0,), 1)
-F32 = Shape.parse("f32[]")
-ADD = ProgramShape((F32, F32), F32)
-INTO_ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
-
-
-def gather(operand: str, indices: str, numbers: GatherDimensionNumbers, *sizes: int) -> str:
-    shapes = [Shape.parse(operand), Shape.parse(indices)]
-    return str(infer_gather(shapes, GatherAttributes(numbers, sizes)))
-
-
-def scatter(numbers: ScatterDimensionNumbers, *operands: str) -> str:
-    shapes = [Shape.parse(text) for text in operands]
-    return str(infer_scatter(shapes, ScatterAttributes(numbers), [ADD]))
-
-
-def test_slices_stand_at_the_offset_dimensions() -> None:
-    assert gather("f32[5,4]", "s32[7,1]", ROWS, 1, 4) == "f32[7,4]"
-    spread = GatherDimensionNumbers((0, 2), (), (1, 0), 0)
-    assert gather("f32[5,4]", "s32[2,7]", spread, 2, 3) == "f32[2,7,3]"
-    batched = GatherDimensionNumbers((1,), (), (1,), 1, (0,), (0,))
-    assert gather("f32[5,4]", "s32[5,1]", batched, 1, 3) == "f32[5,3]"
-
-
-def test_scatter_gives_the_inputs_shape() -> None:
-    assert scatter(INTO_ROWS, "f32[5,4]", "s32[7,1]", "f32[7,4]") == "f32[5,4]"
 
 
 def test_start_indices_of_any_size_are_clamped() -> None:
-    text = program(
-        ["f32[5]", "s32[4]"],
+    root = (
         "f32[4,2] gather(x0, x1), offset_dims={1}, collapsed_slice_dims={}, start_index_map={0}, "
-        "index_vector_dim=1, slice_sizes={2}",
-    ).replace("s32[4]", "u64[4]")
-    indices = np.array([0, 3, 4, 2**64 - 1], np.uint64)
-    found = evaluate(import_module(parse_hlo(text)), [np.arange(5, dtype=np.float32), indices])
+        "index_vector_dim=1, slice_sizes={2}"
+    )
+    given = [np.arange(5, dtype=np.float32), np.array([0, 3, 4, 2**64 - 1], np.uint64)]
+    found = run_text(["f32[5]", "u64[4]"], root, given)
     np.testing.assert_array_equal(found, [[0, 1], [3, 4], [3, 4], [3, 4]])
 
 
 def test_updates_outside_are_skipped_and_repeated_ones_applied_in_order() -> None:
-    text = program(
-        ["f32[4]", "s32[5]", "f32[5]"],
+    root = (
         "f32[4] scatter(x0, x1, x2), update_window_dims={}, inserted_window_dims={0}, "
-        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=COMBINE",
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply="
     )
     given = [
         np.zeros(4, np.float32),
@@ -63,22 +27,20 @@ def test_updates_outside_are_skipped_and_repeated_ones_applied_in_order() -> Non
         np.array([3, 7, 4, 8, 1], np.float32),
     ]
     for combine, wanted in (("add", 7), ("second", 4), ("hypot", 5)):
-        module = import_module(parse_hlo(text.replace("COMBINE", combine)))
-        np.testing.assert_array_equal(evaluate(module, given), [0, wanted, 0, 1])
+        found = run_text(["f32[4]", "s32[5]", "f32[5]"], root + combine, given)
+        np.testing.assert_array_equal(found, [0, wanted, 0, 1])
     # The operand is never written to.
     np.testing.assert_array_equal(given[0], np.zeros(4))
 
 
 def test_nothing_is_written_into_an_input_without_elements() -> None:
-    text = program(
-        ["f32[0,3]", "s32[1]", "f32[]"],
+    root = (
         "f32[0,3] scatter(x0, x1, x2), update_window_dims={}, inserted_window_dims={0,1}, "
-        "scatter_dims_to_operand_dims={1}, index_vector_dim=0, to_apply=COMBINE",
+        "scatter_dims_to_operand_dims={1}, index_vector_dim=0, to_apply="
     )
     given = [np.zeros((0, 3), np.float32), np.array([1], np.int32), np.float32(1)]
     for combine in ("add", "second"):
-        module = import_module(parse_hlo(text.replace("COMBINE", combine)))
-        assert np.shape(evaluate(module, given)) == (0, 3)
+        assert np.shape(run_text(["f32[0,3]", "s32[1]", "f32[]"], root + combine, given)) == (0, 3)
 
 
 @pytest.mark.parametrize("rows", [0, 5])

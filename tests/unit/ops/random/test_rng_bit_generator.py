@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_client import Builder, ops
 from xla_contract.errors import CancelledError
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
@@ -99,12 +99,6 @@ def test_a_third_word_is_the_upper_half_of_the_counter() -> None:
     np.testing.assert_array_equal(bits, same)
     assert short.tolist() == [9, 1]
     assert long.tolist() == [9, 1, 10]
-
-
-def test_the_shape_is_the_state_and_the_bits() -> None:
-    for algorithm, state in ((THREE_FRY, "u64[2]"), (PHILOX, "u64[3]"), (DEFAULT, "u64[3]")):
-        found = inferred(Opcode.RNG_BIT_GENERATOR, [state], asking(algorithm, "f32[5,0]"))
-        assert found == f"({state}, f32[5,0])"
 
 
 @pytest.mark.parametrize(

@@ -1,47 +1,12 @@
 import numpy as np
 
-from tests.corpus.hlo_programs import program
-from tests.corpus.hlo_text import parse_hlo
-from xla_contract.ops.reduction.reduce import ReduceAttributes, infer_reduce
-from xla_contract.types.shape import ProgramShape, Shape
-from xla_server.evaluator.interpret import evaluate
-from xla_server.ir.importer import import_module
-
-
-def signature(*shapes: str) -> ProgramShape:
-    *parameters, result = map(Shape.parse, shapes)
-    return ProgramShape(tuple(parameters), result)
-
-
-ADD = signature("f32[]", "f32[]", "f32[]")
-
-
-def infer(reducer: ProgramShape, dimensions: tuple[int, ...], *operands: str) -> str:
-    return str(
-        infer_reduce(list(map(Shape.parse, operands)), ReduceAttributes(dimensions), [reducer])
-    )
-
-
-def test_dimensions_are_reduced() -> None:
-    assert infer(ADD, (0, 2), "f32[2,<=3,4]", "f32[]") == "f32[<=3]"
-    both = signature("f32[]", "s32[]", "f32[]", "s32[]", "(f32[], s32[])")
-    assert infer(both, (0,), "f32[2,3]", "s32[2,3]", "f32[]", "s32[]") == "(f32[3], s32[3])"
-
-
-def test_a_wider_float_accumulator_decides_the_result() -> None:
-    wide = signature("f32[]", "bf16[]", "f32[]")
-    assert infer(wide, (0,), "bf16[2]", "f32[]") == "f32[]"
-
-
-def run(parameters: list[str], root: str, *given: object) -> np.ndarray:
-    result = evaluate(import_module(parse_hlo(program(parameters, root))), given, check_values=True)  # type: ignore[arg-type]
-    assert isinstance(result, np.ndarray)
-    return result
+from tests.corpus.root_text import run_text
 
 
 def test_a_sum_does_not_drift() -> None:
     tenths = np.full((2**20, 2), 0.1, np.float32)
-    total = run(["f32[1048576,2]"], "f32[2] reduce(x0, z), dimensions={0}, to_apply=add", tenths)
+    root = "f32[2] reduce(x0, z), dimensions={0}, to_apply=add"
+    total = run_text(["f32[1048576,2]"], root, [tenths])
     np.testing.assert_array_equal(
         total, np.full(2, np.float32(2**20 * np.float64(np.float32(0.1))))
     )
@@ -49,11 +14,13 @@ def test_a_sum_does_not_drift() -> None:
 
 def test_a_maximum_is_nan_where_an_element_is() -> None:
     array = np.array([[1, np.nan], [3, -4]], np.float32)
-    found = run(["f32[2,2]"], "f32[2] reduce(x0, z), dimensions={1}, to_apply=max", array)
+    root = "f32[2] reduce(x0, z), dimensions={1}, to_apply=max"
+    found = run_text(["f32[2,2]"], root, [array])
     np.testing.assert_array_equal(found, np.array([np.nan, 3], np.float32))
 
 
 def test_neighbours_keep_their_order() -> None:
     # The reducer gives its second parameter: what comes last must win, also of an odd number.
     array = np.arange(7, dtype=np.float32)
-    assert run(["f32[7]"], "f32[] reduce(x0, z), dimensions={0}, to_apply=second", array) == 6
+    root = "f32[] reduce(x0, z), dimensions={0}, to_apply=second"
+    assert run_text(["f32[7]"], root, [array]) == 6

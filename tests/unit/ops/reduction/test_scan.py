@@ -6,11 +6,11 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_text import parse_hlo, print_hlo
 from xla_contract.ops.definitions import definition
-from xla_contract.ops.reduction.scan import ScanAttributes, infer_scan
+from xla_contract.ops.reduction.scan import ScanAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape, parse_program_shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 
@@ -88,21 +88,6 @@ def test_gives_xla_s_numbers(name: str) -> None:
     results = evaluated(again, arguments), run_on_xla(proto, arguments)
     for ours, theirs in zip(*results, strict=True):
         assert_equal_bits(ours, theirs)
-
-
-STEP = "(f32[], f32[]) -> (s8[2], f32[])"
-
-
-def infer(operands: str, step: str, attributes: ScanAttributes) -> str:
-    shapes = [Shape.parse(text) for text in operands.split()]
-    return str(infer_scan(shapes, attributes, [parse_program_shape(step)]))
-
-
-def test_results_are_stacked_along_the_scanned_dimension() -> None:
-    assert infer("f32[5] f32[]", STEP, ScanAttributes(0, 1)) == "(s8[5,2], f32[])"
-    matrix = "(f32[3], s32[]) -> (s8[2], s32[])"
-    assert infer("f32[3,5] s32[]", matrix, ScanAttributes(1, 1)) == "(s8[2,5], s32[])"
-    assert infer("f32[0] f32[]", STEP, ScanAttributes(0, 1)) == "(s8[0,2], f32[])"
 
 
 @pytest.mark.parametrize("said", [None, False, True])

@@ -1,11 +1,8 @@
 import numpy as np
-import pytest
 
 from tests.corpus.root_text import run_text
-from xla_contract.errors import ShapeError
 
 X = np.array([1, 5, 2, 2, 3], np.float32)
-ZERO = np.array(0, np.float32)
 PARAMETERS = ["f32[5]", "f32[2]", "f32[]"]
 
 
@@ -21,9 +18,3 @@ def test_each_source_goes_to_the_element_its_window_selects() -> None:
 
 def test_sources_that_meet_are_combined_and_the_rest_is_the_init_value() -> None:
     assert scattered([10, 20], "size=3 stride=1 pad=0_-1", start=1) == [1, 31, 1, 1, 1]
-
-
-def test_the_source_must_have_one_element_per_window() -> None:
-    root = "f32[5] select-and-scatter(x0, x1, x2), window={size=3}, select=ge, scatter=add"
-    with pytest.raises(ShapeError, match=r"^select-and-scatter %.*f32\[3\].*f32\[2\]"):
-        run_text(PARAMETERS, root, [X, X[:2], ZERO])

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes
 from xla_contract.types.opcode import Opcode
 
@@ -13,8 +13,3 @@ def test_dimensions_go_where_they_are_sent_even_crosswise() -> None:
     np.testing.assert_array_equal(result, expected)
     scalar = result_of(Opcode.BROADCAST, np.array(7), attributes=BroadcastAttributes((), (2, 2)))
     np.testing.assert_array_equal(scalar, np.full((2, 2), 7))
-
-
-def test_dynamic_dimensions_stay_dynamic() -> None:
-    attributes = BroadcastAttributes((1,), (2, 4))
-    assert inferred(Opcode.BROADCAST, ["f32[<=4]"], attributes) == "f32[2,<=4]"

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.opcode import Opcode
 
@@ -10,5 +10,3 @@ def test_sizes_add_up() -> None:
     attributes = ConcatenateAttributes(1)
     result = result_of(Opcode.CONCATENATE, numbers, numbers[:, :1], attributes=attributes)
     np.testing.assert_array_equal(result, np.hstack([numbers, numbers[:, :1]]))
-    dynamic = inferred(Opcode.CONCATENATE, ["f32[2,3]", "f32[2,<=1]"], attributes)
-    assert dynamic == "f32[2,<=4]"

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.shaping.dynamic_reshape import DynamicReshapeAttributes
 from xla_contract.types.opcode import Opcode
@@ -24,7 +24,3 @@ def test_the_size_of_a_static_dimension_is_its_bound() -> None:
 def test_a_size_outside_its_bound_is_refused_at_run_time(size: int) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"got \[3,{size}\] for f32\[3,<=4\] and 12"):
         result_of(Opcode.DYNAMIC_RESHAPE, NUMBERS, np.int32(3), np.int32(size), attributes=TABLE)
-
-
-def test_the_result_has_the_bounds() -> None:
-    assert inferred(Opcode.DYNAMIC_RESHAPE, ["f32[<=12]", "s32[]", "s32[]"], TABLE) == "f32[3,<=4]"

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.ops.shaping.reshape import ReshapeAttributes
 from xla_contract.types.opcode import Opcode
 
@@ -9,8 +9,3 @@ def test_order_is_row_major_whatever_the_strides() -> None:
     numbers = np.arange(6).reshape(2, 3).T
     result = result_of(Opcode.RESHAPE, numbers, attributes=ReshapeAttributes((2, 1, 3)))
     np.testing.assert_array_equal(result.ravel(), [0, 3, 1, 4, 2, 5])
-
-
-def test_a_dynamic_dimension_stays_dynamic() -> None:
-    attributes = ReshapeAttributes((6,), (True,))
-    assert inferred(Opcode.RESHAPE, ["f32[<=2,3]"], attributes) == "f32[<=6]"

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_contract.types.opcode import Opcode
@@ -14,16 +14,6 @@ def test_only_so_many_elements_count() -> None:
         Opcode.SET_DIMENSION_SIZE, NUMBERS, np.int32(2), attributes=SetDimensionSizeAttributes(1)
     )
     np.testing.assert_array_equal(result, NUMBERS[:, :2])
-
-
-def test_the_dimension_becomes_dynamic_or_static() -> None:
-    def shape(operand: str, dimension: int, **how: bool) -> str:
-        attributes = SetDimensionSizeAttributes(dimension, **how)
-        return inferred(Opcode.SET_DIMENSION_SIZE, [operand, "s32[]"], attributes)
-
-    assert shape("f32[3,4]{0,1}", 1) == "f32[3,<=4]"
-    assert shape("f32[<=3,4]", 1) == "f32[<=3,<=4]"
-    assert shape("f32[<=3,<=4]", 0, is_dynamic=False) == "f32[3,<=4]"
 
 
 @pytest.mark.parametrize("size", [-1, 5])

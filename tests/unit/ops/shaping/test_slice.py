@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.corpus.single_op import inferred, result_of
+from tests.corpus.single_op import result_of
 from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.types.opcode import Opcode
 
@@ -11,8 +11,3 @@ def test_a_strided_box() -> None:
     result = result_of(Opcode.SLICE, numbers, attributes=attributes)
     np.testing.assert_array_equal(result, numbers[1:5:3, 0:6:4])
     assert result_of(Opcode.SLICE, np.array(3), attributes=SliceAttributes((), (), ())) == 3
-
-
-def test_only_a_whole_dynamic_dimension_stays_dynamic() -> None:
-    attributes = SliceAttributes((0, 0), (4, 2), (1, 1))
-    assert inferred(Opcode.SLICE, ["f32[<=4,<=3]"], attributes) == "f32[<=4,2]"

@@ -1,13 +1,11 @@
 """Rpcs of XlaService whose answer may be given up on its way."""
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.unit.rpc.methods.deferred_call import DeferredCall
 from xla_contract.descriptors import RPCS
 from xla_contract.errors import CancelledError, InvalidArgumentError
 from xla_contract.stubs import xla_pb2
@@ -16,7 +14,6 @@ from xla_contract.wire.literals.decoding import decode_literal_message
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.feed_protocol import FeedUse
-from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred
 from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.sessions.session import Session
@@ -25,30 +22,9 @@ VECTOR = Shape.parse("f32[4]{0}")
 ONES = np.ones(4, np.float32)
 
 
-class Call:
-    """A call of TransferFromOutfeed, whose answer is made in a thread that waits for `go_on`."""
-
-    def __init__(self, service: Session) -> None:
-        self.cancellation = Cancellation()
-        self.go_on = threading.Event()
-        self.outcome: Any = None
-        self._threads = ThreadPoolExecutor(1)
-        self._threads.submit(self.go_on.wait, 10)
-        row = METHODS["TransferFromOutfeed"]
-        assert isinstance(row, Deferred)
-        request = xla_pb2.TransferFromOutfeedRequest(shape_with_layout=shape_to_proto(VECTOR))
-        row.method(service, request, self.cancellation, Responder(self._finish, self._threads))
-
-    def _finish(self, make_response: Callable[[], Any]) -> None:
-        try:
-            self.outcome = make_response()
-        except BaseException as error:
-            self.outcome = error
-
-    def end(self) -> Any:
-        self.go_on.set()
-        self._threads.shutdown()
-        return self.outcome
+def taking(service: Session) -> DeferredCall:
+    request = xla_pb2.TransferFromOutfeedRequest(shape_with_layout=shape_to_proto(VECTOR))
+    return DeferredCall(METHODS["TransferFromOutfeed"], service, request)
 
 
 def fed(service: Session) -> None:
@@ -68,17 +44,17 @@ def test_every_rpc_of_the_contract_has_a_row() -> None:
 
 def test_a_value_is_taken_when_its_answer_is_made(service: Session) -> None:
     fed(service)
-    np.testing.assert_array_equal(value_of(Call(service).end()), ONES)
+    np.testing.assert_array_equal(value_of(taking(service).outcome()), ONES)
     assert service.use().queued_items == 0
 
 
 def test_a_value_whose_client_has_gone_stays_for_the_next(service: Session) -> None:
     fed(service)
-    call = Call(service)
+    call = taking(service)
     call.cancellation.cancel(CancelledError("the client has gone"))
-    assert isinstance(call.end(), CancelledError)
+    assert isinstance(call.outcome(), CancelledError)
     assert service.use().queued_items == 1
-    np.testing.assert_array_equal(value_of(Call(service).end()), ONES)
+    np.testing.assert_array_equal(value_of(taking(service).outcome()), ONES)
 
 
 def test_requests_without_what_they_need_are_refused(service: Session) -> None:

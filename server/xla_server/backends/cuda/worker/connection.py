@@ -73,10 +73,10 @@ class Connection:
                     raise RequestError(
                         f"an array in a message must be small, got {byte_size} bytes"
                     )
-                room = bytearray(byte_size)
-                driver.download(memoryview(room), address, stream)
+                read = bytearray(byte_size)
+                driver.download(memoryview(read), address, stream)
                 driver.synchronise(stream)
-                return room
+                return read
             case messages.UploadStaged(address, offset, byte_size):
                 driver.upload(address, self._device.shared.block(offset, byte_size), stream)
                 driver.synchronise(stream)

@@ -106,10 +106,10 @@ class Lane:
 
     def read(self, address: int, byte_size: int) -> memoryview:
         """Read a value of the device; it is valid until the next call."""
-        room = self._shared.predicate(self._connection, byte_size)
-        self.driver.download(room, address, self.stream)
+        predicate = self._shared.predicate(self._connection, byte_size)
+        self.driver.download(predicate, address, self.stream)
         self.driver.synchronise(self.stream)
-        return room
+        return predicate
 
 
 class ProgramRun:

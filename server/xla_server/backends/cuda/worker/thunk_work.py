@@ -67,8 +67,8 @@ class ThunkWork:
             match item:
                 case Loop():
                     self._capture(item.condition, nodes, stream)
-                    turn = functools.partial(self._capture, item.body + item.condition, nodes)
-                    node = self._driver.capture_loop(self._condition(item), turn, stream)
+                    iteration = functools.partial(self._capture, item.body + item.condition, nodes)
+                    node = self._driver.capture_loop(self._condition(item), iteration, stream)
                 case Case():
                     cases = [functools.partial(self._capture, case, nodes) for case in item.cases]
                     node = self._driver.capture_case(self._index(item), cases, stream)

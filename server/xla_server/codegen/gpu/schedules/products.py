@@ -252,9 +252,9 @@ class _TileBuilder(LoopBuilder):
             cells = [body.declare(self._names("a"), neutral) for _ in totals]
         # Neighbours along the sum are one access.
         run = math.gcd(count, ACCESS_BYTES // 4)
-        turn = Loop(body, self._names("i"), count // run)
-        with turn, Loop(turn, self._names("i"), run, unrolled=True) as element:
-            at = element.let(self._names("i"), ir.Index(0, ((turn.axis, run), (element.axis, 1))))
+        outer = Loop(body, self._names("i"), count // run)
+        with outer, Loop(outer, self._names("i"), run, unrolled=True) as element:
+            at = element.let(self._names("i"), ir.Index(0, ((outer.axis, run), (element.axis, 1))))
             self._combine(at, cells, element)
         if is_sum:
             for total, cell in zip(totals, cells, strict=True):
@@ -282,11 +282,11 @@ class _TileBuilder(LoopBuilder):
         lanes = length // run
         place = self._remainder(self._thread, lanes, outside)
         line = self._quotient(self._thread, lanes, outside)
-        turn = Loop(outside, self._names("i"), share // run, unrolled=True)
-        body = Loop(turn, self._names("i"), run, unrolled=True)
+        outer = Loop(outside, self._names("i"), share // run, unrolled=True)
+        body = Loop(outer, self._names("i"), run, unrolled=True)
         near = body.let(self._names("i"), ir.Index(0, ((place, run),)))
         terms: tuple[tuple[ir.Expression, int], ...] = (
-            (turn.axis, BLOCK_THREADS // lanes),
+            (outer.axis, BLOCK_THREADS // lanes),
             (line, 1),
         )
         far = body.let(self._names("i"), ir.Index(0, terms))
@@ -306,7 +306,7 @@ class _TileBuilder(LoopBuilder):
         terms = ((across, pitch), (parts[1], pitch), (along, 1), (parts[0], 1))
         body.store(self._staged[node], node.type, ir.Index(0, terms), value)
         body.close()
-        turn.close()
+        outer.close()
         self._values, self._stored = known
 
     def _combine(self, at: ir.Expression, cells: Sequence[ir.Cell], body: Body) -> None:

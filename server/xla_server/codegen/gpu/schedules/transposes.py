@@ -137,9 +137,9 @@ class _TileBuilder(LoopBuilder):
 
         Return the opened blocks, and the numbers of the column and the row inside the tile.
         """
-        turn = Loop(outside, self._names("i"), self._size // _ROWS, unrolled=True)
-        row = turn.let(self._names("i"), ir.Index(0, ((turn.axis, _ROWS), (self._row, 1))))
-        opened: list[Block] = [turn]
+        outer = Loop(outside, self._names("i"), self._size // _ROWS, unrolled=True)
+        row = outer.let(self._names("i"), ir.Index(0, ((outer.axis, _ROWS), (self._row, 1))))
+        opened: list[Block] = [outer]
         first = ir.Index(0, ((self._lane, self._run),))
         for loop, number in ((along, first), (down, row)):
             if loop.size % self._size:

@@ -124,7 +124,7 @@ class LineTransforms(Context):
         def twiddle(body: Body, block: Tile) -> None:
             number = block.number if is_narrow else block.outer[1]
             fine, coarse = (address + number * size for address, size in addresses)
-            routine = block_routine("turn_lanes" if is_narrow else "turn", self.kind)
+            routine = block_routine("twiddle_lanes" if is_narrow else "twiddle", self.kind)
             factors = {"fine": fine, "coarse": coarse, "rows": rows}
             body.call(routine, {"block": block.address, "count": m, **factors})
 

@@ -68,7 +68,7 @@ def product(
             if not is_load:
                 factors = {"fine": address + first * c.pair, "coarse": ones, "rows": taken}
                 operands = {"block": a, "count": taken, **factors}
-                items.call(block_routine("turn_lanes", c.kind), operands)
+                items.call(block_routine("twiddle_lanes", c.kind), operands)
             at = ir.Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)
             parts = a + real, a + imaginary

@@ -30,7 +30,7 @@ _CHIRP = parameters_of(
     table=Unit.READ,
     padded=Unit.COUNT,
 )
-_TURN = parameters_of(
+_TWIDDLE = parameters_of(
     block=Unit.UPDATE, count=Unit.COUNT, fine=Unit.READ, coarse=Unit.READ, rows=Unit.COUNT
 )
 _TAKE = parameters_of(source=Unit.READ, target=Unit.WRITE, count=Unit.COUNT, offsets=Unit.READ)
@@ -145,7 +145,7 @@ def _mirror(f: FourierText) -> None:
         k.end([f.behind(pointer, f.pair * (1 if n < 2 else -1)) for n, pointer in enumerate(at)])
 
 
-def _turn(f: FourierText, *, is_broadcast: bool) -> None:
+def _twiddle(f: FourierText, *, is_broadcast: bool) -> None:
     """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, overwriting it.
 
     The tables have a number for each lane, or one for all.
@@ -227,8 +227,8 @@ _STEPS: Mapping[str, tuple[tuple[Parameter, ...], Callable[[FourierText], None]]
     "sum": (_SUM, functools.partial(_sum, is_swapped=False)),
     "sum_swapped": (_SUM, functools.partial(_sum, is_swapped=True)),
     "mirror": (_TWO_SIDES, _mirror),
-    "turn_lanes": (_TURN, functools.partial(_turn, is_broadcast=False)),
-    "turn": (_TURN, functools.partial(_turn, is_broadcast=True)),
+    "twiddle_lanes": (_TWIDDLE, functools.partial(_twiddle, is_broadcast=False)),
+    "twiddle": (_TWIDDLE, functools.partial(_twiddle, is_broadcast=True)),
     "chirp": (_CHIRP, functools.partial(_chirp, swapped="")),
     "chirp_to": (_CHIRP, functools.partial(_chirp, swapped="result")),
     "chirp_from": (_CHIRP, functools.partial(_chirp, swapped="operand")),

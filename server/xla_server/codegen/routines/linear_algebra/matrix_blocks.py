@@ -194,8 +194,8 @@ def _solve(computed: str) -> Any:
         step = width if is_left else ahead * width
         apart = ahead * width if is_left else width
         blocks = -(-order // BLOCK)
-        for turn in range(blocks):
-            k = (turn if goes_on else blocks - 1 - turn) * BLOCK
+        for iteration in range(blocks):
+            k = (iteration if goes_on else blocks - 1 - iteration) * BLOCK
             size = minimum(BLOCK, order - k)
             low = k + size if goes_on else 0
             rest = order - low if goes_on else k

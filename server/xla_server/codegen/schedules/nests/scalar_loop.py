@@ -81,7 +81,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         if loop.cancellation is not None:
             self._flag = Buffer(loop.cancellation, Usage.FLAG)
             around.add(Stop(self._flag))
-        body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.time))
+        body = self._invariants = Loop(around, "iteration", max(1, _WORK_UNSEEN // loop.time))
         self._evaluate_all(set(reached([loop.condition])))
         test = self._value(loop.condition)
         leave = Set(going, condition("bit_not", going)), Break()

@@ -261,8 +261,8 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
         return False
     if narrow.is_signed_integer and wide.is_unsigned_integer:
         return False
-    room = wide.bit_width - narrow.bit_width
-    return room > 0 or (room == 0 and narrow.is_signed_integer == wide.is_signed_integer)
+    extra = wide.bit_width - narrow.bit_width
+    return extra > 0 or (extra == 0 and narrow.is_signed_integer == wide.is_signed_integer)
 
 
 ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {

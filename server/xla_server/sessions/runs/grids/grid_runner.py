@@ -189,8 +189,8 @@ class GridRunner:
             largest = max(footprints, key=lambda each: each.byte_size)
             size = sum(each.byte_size for each in footprints)
             with part_of_request(participants[footprints.index(largest)].name):
-                room = runner.engine.queue.reserve(runner.data, size, largest, cancellation)
-            stack.enter_context(room)
+                reservation = runner.engine.queue.reserve(runner.data, size, largest, cancellation)
+            stack.enter_context(reservation)
             with self._slots(participants):
                 executions = self._run(participants, grid, cancellation, channels)
             handles = runner.data.keep_all([execution.output for execution in executions])

@@ -90,9 +90,9 @@ class FakeBindings(types.ModuleType):
 
         return called
 
-    def named(self, name: str) -> list[tuple[Any, ...]]:
+    def named(self, name: str) -> list[list[Any]]:
         """Return the arguments of the calls of a function."""
-        return [arguments for called, *arguments in self.calls if called == name]  # type: ignore[misc]
+        return [arguments for called, *arguments in self.calls if called == name]
 
     def CUDA_KERNEL_NODE_PARAMS(self) -> Any:
         return types.SimpleNamespace()

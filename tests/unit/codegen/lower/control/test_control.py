@@ -51,29 +51,29 @@ def _code(text: str) -> Code:
 
 
 def _kinds(code: Code) -> list[type[Any]]:
-    return [type(row) for row in code.thunks]
+    return [type(thunk) for thunk in code.thunks]
 
 
 def test_a_loop_jumps_back_to_its_condition_and_leaves_from_there() -> None:
-    rows = _code(LOOP.format(read="x", first="r", second="y")).thunks
-    (branch,) = (row for row in rows if isinstance(row, Branch))
-    (jump,) = (row for row in rows if isinstance(row, Jump))
-    assert isinstance(rows[-1], Label)
-    assert branch.otherwise is rows[-1]
-    assert rows[-2] is jump
-    assert rows.index(jump.label) < rows.index(branch)
+    thunks = _code(LOOP.format(read="x", first="r", second="y")).thunks
+    (branch,) = (thunk for thunk in thunks if isinstance(thunk, Branch))
+    (jump,) = (thunk for thunk in thunks if isinstance(thunk, Jump))
+    assert isinstance(thunks[-1], Label)
+    assert branch.otherwise is thunks[-1]
+    assert thunks[-2] is jump
+    assert thunks.index(jump.label) < thunks.index(branch)
 
 
 def test_what_a_body_hands_on_is_not_copied() -> None:
     code = _code(LOOP.format(read="x", first="r", second="y"))
-    initial = {row.source.name for row in code.thunks if isinstance(row, CopyThunk)}
+    initial = {thunk.source.name for thunk in code.thunks if isinstance(thunk, CopyThunk)}
     assert {"n", "a"} <= initial
     assert not {"b", "c"} & initial
 
 
 def test_state_that_moves_within_the_state_is_saved_first() -> None:
     text = LOOP.format(read="x", first="y", second="x")
-    copies = [row for row in _code(text).thunks if isinstance(row, CopyThunk)]
+    copies = [thunk for thunk in _code(text).thunks if isinstance(thunk, CopyThunk)]
     assert sum(row.target.name.endswith(".saved") for row in copies) == 2
     found = on_cpu(parse_module(text), [np.int32(0), *ARRAYS])
     # Five times the other way round.
@@ -86,10 +86,10 @@ def test_a_predicate_branches_and_an_index_switches() -> None:
     assert (kinds.count(Branch), kinds.count(Switch)) == (1, 0)
     text = CHOICE.format(kind="s32[]", branches="branch_computations={one, two}")
     code = _code(text)
-    (switch,) = (row for row in code.thunks if isinstance(row, Switch))
+    (switch,) = (thunk for thunk in code.thunks if isinstance(thunk, Switch))
     assert len(switch.labels) == 2
-    assert sum(isinstance(row, Jump) for row in code.thunks) == 2
-    assert sum(isinstance(row, KernelThunk) for row in code.thunks) == 2
+    assert sum(isinstance(thunk, Jump) for thunk in code.thunks) == 2
+    assert sum(isinstance(thunk, KernelThunk) for thunk in code.thunks) == 2
 
 
 def test_tuples_copies_and_barriers_have_no_rows() -> None:

@@ -30,9 +30,9 @@ def code_of(module: HloModule) -> Code:
 
 def has_loop_inside(function: Callable[..., Any], *arguments: Any) -> bool:
     """Return whether the executor runs no iterations: the loop is in a kernel."""
-    rows = code_of(imported(lowered_by_jax(function, *arguments))).thunks
-    assert any(isinstance(row, KernelThunk) for row in rows)
-    return not any(isinstance(row, Jump) for row in rows)
+    thunks = code_of(imported(lowered_by_jax(function, *arguments))).thunks
+    assert any(isinstance(thunk, KernelThunk) for thunk in thunks)
+    return not any(isinstance(thunk, Jump) for thunk in thunks)
 
 
 def counted(x: Any) -> Any:
@@ -164,8 +164,8 @@ def test_an_iteration_takes_the_time_that_kernels_are_counted_with() -> None:
     short = tuned(TARGET, "small_loops", max_work=60)
     for function, is_one in ((counted, True), (lambda x: counted(x) ** x, True), (powers, False)):
         module = imported(lowered_by_jax(function, F(0.5)))
-        rows = compile_module(module, target=short).code.thunks
-        assert is_one is not any(isinstance(row, Jump) for row in rows)
+        thunks = compile_module(module, target=short).code.thunks
+        assert is_one is not any(isinstance(thunk, Jump) for thunk in thunks)
 
 
 @pytest.mark.parametrize(("elements", "is_one"), [(2, True), (4, False), (8, False)])
@@ -218,7 +218,7 @@ def test_updates_in_place_take_no_memory_besides_the_result() -> None:
     compilation = compile_module(module)
     # The counters of JAX and of the loop.
     assert compilation.assignment.arena_bytes == 2 * ALIGNMENT
-    copies = [row for row in compilation.code.thunks if isinstance(row, CopyThunk)]
+    copies = [thunk for thunk in compilation.code.thunks if isinstance(thunk, CopyThunk)]
     assert len(copies) == 1
 
 
@@ -233,5 +233,5 @@ def test_an_effect_keeps_its_iterations() -> None:
     def loop(x: Op) -> Op:
         return ops.while_(test, step, x)
 
-    rows = code_of(built(loop, [np.int32(0)])).thunks
-    assert any(isinstance(row, Jump) for row in rows)
+    thunks = code_of(built(loop, [np.int32(0)])).thunks
+    assert any(isinstance(thunk, Jump) for thunk in thunks)

@@ -34,10 +34,10 @@ def _added(outer: int, inner: int, n: int) -> KernelThunk:
     kernel = context.kernel((outer,), inner, one, other, (n, n, n))
     assert kernel.lanes == LANES
     kernel.add()
-    (row,) = context.lowering.thunks
-    assert isinstance(row, KernelThunk)
-    assert (row.reads[0], row.writes) == (source.value, (target.value,))
-    return row
+    (thunk,) = context.lowering.thunks
+    assert isinstance(thunk, KernelThunk)
+    assert (thunk.reads[0], thunk.writes) == (source.value, (target.value,))
+    return thunk
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ def _transformed(
     source = c.new(lines.outer * lines.n * lines.inner)
     result = c.new(lines.outer * (limit or lines.n) * lines.inner)
     c.transform(source, result, lines, Options(limit=limit))
-    rows = [row for row in c.lowering.thunks if isinstance(row, KernelThunk)]
-    assert len(rows) == len(c.lowering.thunks)
-    assert source.value in (*rows[0].reads, *rows[0].updates)
-    assert rows[-1].writes == (result.value,)
-    return rows, source, result
+    thunks = [thunk for thunk in c.lowering.thunks if isinstance(thunk, KernelThunk)]
+    assert len(thunks) == len(c.lowering.thunks)
+    assert source.value in (*thunks[0].reads, *thunks[0].updates)
+    assert thunks[-1].writes == (result.value,)
+    return thunks, source, result
 
 
 def test_short_lines_are_one_kernel() -> None:

@@ -26,9 +26,9 @@ def _context() -> Context:
 
 
 def _only(context: Context) -> KernelThunk:
-    (row,) = context.lowering.thunks
-    assert isinstance(row, KernelThunk)
-    return row
+    (thunk,) = context.lowering.thunks
+    assert isinstance(thunk, KernelThunk)
+    return thunk
 
 
 def test_products_are_shared_by_parts_of_a_line() -> None:

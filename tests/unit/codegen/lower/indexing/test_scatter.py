@@ -70,8 +70,10 @@ def test_columns_are_shared_among_threads(assert_same: Same, width: int) -> None
 
 
 def trips_of(module: HloModule) -> int:
-    rows = [row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, KernelThunk)]
-    return rows[-1].work_items
+    thunks = [
+        thunk for thunk in lower(module, LOWERINGS, TARGET).thunks if isinstance(thunk, KernelThunk)
+    ]
+    return thunks[-1].work_items
 
 
 def test_a_split_needs_a_dimension_that_indices_do_not_reach() -> None:

@@ -29,7 +29,7 @@ def kernel(
     arguments[1] = arguments[1].astype(np.int32)
     module = built(lambda x, i, u: ops.scatter(x, i, u, add, numbers), arguments)
     *_, found = (
-        row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, KernelThunk)
+        thunk for thunk in lower(module, LOWERINGS, TARGET).thunks if isinstance(thunk, KernelThunk)
     )
     return found
 

@@ -15,7 +15,7 @@ def _factors(target: str, results: str, *operands: str, options: str = "") -> li
     parameters = ", ".join(f"x{n}" for n in range(len(operands)))
     config = f', backend_config="{options}"' if options else ""
     root = f'{results} custom-call({parameters}), custom_call_target="{target}", {TYPED}{config}'
-    return [row for row in lowered(operands, root).thunks if isinstance(row, KernelThunk)]
+    return [thunk for thunk in lowered(operands, root).thunks if isinstance(thunk, KernelThunk)]
 
 
 def test_names_are_those_of_the_type() -> None:

@@ -41,14 +41,14 @@ def test_a_batch_is_divided_among_slots_with_memory_of_their_own(count: int) -> 
     assert (k.count, k.core, k.computed) == (count, (3, 4), "f32")
     k.from_column_major(k.to_column_major(0), 0)
     k.done()
-    (row,) = given.thunks
-    assert isinstance(row, KernelThunk)
+    (thunk,) = given.thunks
+    assert isinstance(thunk, KernelThunk)
     slots = min(count, SLOTS)
-    assert row.work_items == slots
-    room, result = sorted(row.writes, key=lambda value: value.name, reverse=True)
+    assert thunk.work_items == slots
+    room, result = sorted(thunk.writes, key=lambda value: value.name, reverse=True)
     assert (room.shape.dimensions, result.shape.dimensions) == ((slots, 12), (count, 3, 4))
     # Elements are loaded and stored twice.
-    assert row.work == 4 * 12 * CostClass.ACCESS * -(-count // slots)
+    assert thunk.work == 4 * 12 * CostClass.ACCESS * -(-count // slots)
 
 
 def test_a_result_that_changes_begins_as_a_copy_of_an_operand() -> None:
@@ -56,12 +56,12 @@ def test_a_result_that_changes_begins_as_a_copy_of_an_operand() -> None:
     k.read(1)
     k.change(0, 0)
     k.done()
-    copy, row = given.thunks
+    copy, thunk = given.thunks
     assert isinstance(copy, CopyThunk)
-    assert isinstance(row, KernelThunk)
+    assert isinstance(thunk, KernelThunk)
     assert copy.source is given.array(given.root.operands[0])
-    assert row.reads == (given.array(given.root.operands[1]),)
-    assert row.writes == row.updates == (copy.target,)
+    assert thunk.reads == (given.array(given.root.operands[1]),)
+    assert thunk.writes == thunk.updates == (copy.target,)
 
 
 def test_matrices_without_scratch_memory_may_be_done_in_parts() -> None:
@@ -70,9 +70,9 @@ def test_matrices_without_scratch_memory_may_be_done_in_parts() -> None:
         k.store("f32", k.write(), i, real("f32", 0))
     k.parts = 4
     k.done()
-    (row,) = given.thunks
-    assert isinstance(row, KernelThunk)
-    assert (row.work_items, row.work) == (12, 100 * CostClass.ACCESS)
+    (thunk,) = given.thunks
+    assert isinstance(thunk, KernelThunk)
+    assert (thunk.work_items, thunk.work) == (12, 100 * CostClass.ACCESS)
 
 
 def test_long_work_tests_the_cancellation_flag_between_matrices() -> None:
@@ -81,9 +81,9 @@ def test_long_work_tests_the_cancellation_flag_between_matrices() -> None:
         with k.loop(stores):
             k.store("f32", k.write(), 0, real("f32", 0))
         k.done()
-        (row,) = given.thunks
-        assert isinstance(row, KernelThunk)
-        assert (CANCELLATION in row.arguments) is is_tested
+        (thunk,) = given.thunks
+        assert isinstance(thunk, KernelThunk)
+        assert (CANCELLATION in thunk.arguments) is is_tested
 
 
 def test_the_real_type_of_the_same_precision() -> None:

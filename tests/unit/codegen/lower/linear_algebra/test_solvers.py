@@ -25,32 +25,32 @@ def test_diagonals_have_no_columns() -> None:
 def test_a_triangle_is_read_from_the_other_side_by_columns() -> None:
     options = "{side = 76 : ui8, uplo = 76 : ui8, trans_x = 84 : ui8, diag = 78 : ui8}"
     shapes = "f32[2,4,4]", "f32[2,4,3]"
-    copy, row = _solved("lapack_strsm_ffi", shapes[1], *shapes, options=options)
+    copy, thunk = _solved("lapack_strsm_ffi", shapes[1], *shapes, options=options)
     assert isinstance(copy, CopyThunk)
-    assert isinstance(row, KernelThunk)
-    assert row.updates == (copy.target,)
-    assert "strsm(" in row.source
+    assert isinstance(thunk, KernelThunk)
+    assert thunk.updates == (copy.target,)
+    assert "strsm(" in thunk.source
     letters = [f"room_i32({ord(letter)})" for letter in "RUTN"]
-    places = [row.source.index(letter) for letter in letters]
+    places = [thunk.source.index(letter) for letter in letters]
     assert places == sorted(places)
 
 
 def test_diagonals_are_overwritten_in_copies() -> None:
     line, right = "f32[2,5]", "f32[2,5,3]"
     results = f"({line}, {line}, {line}, {right}, s32[2])"
-    *copies, row = _solved("lapack_sgtsv_ffi", results, line, line, line, right)
-    assert isinstance(row, KernelThunk)
+    *copies, thunk = _solved("lapack_sgtsv_ffi", results, line, line, line, right)
+    assert isinstance(thunk, KernelThunk)
     assert [isinstance(copy, CopyThunk) for copy in copies] == [True] * 3
-    assert [value.shape.dimensions for value in row.updates] == [(2, 5)] * 3
+    assert [value.shape.dimensions for value in thunk.updates] == [(2, 5)] * 3
     # The right sides are transposed to columns and back.
-    assert (2, 15) in [value.shape.dimensions for value in row.writes]
+    assert (2, 15) in [value.shape.dimensions for value in thunk.writes]
 
 
 def test_perturbed_systems_keep_their_diagonals() -> None:
     line, right = "f32[2,5]", "f32[2,5,3]"
-    copy, row = _solved("tridiagonal_solve_perturbed_ffi", right, line, line, line, right)
+    copy, thunk = _solved("tridiagonal_solve_perturbed_ffi", right, line, line, line, right)
     assert isinstance(copy, CopyThunk)
-    assert isinstance(row, KernelThunk)
-    assert len(row.reads) == 3
-    assert (row.updates, copy.target.shape.dimensions) == ((copy.target,), (2, 5, 3))
-    assert (2, 3 * 5) in [value.shape.dimensions for value in row.writes]
+    assert isinstance(thunk, KernelThunk)
+    assert len(thunk.reads) == 3
+    assert (thunk.updates, copy.target.shape.dimensions) == ((copy.target,), (2, 5, 3))
+    assert (2, 3 * 5) in [value.shape.dimensions for value in thunk.writes]

@@ -14,9 +14,9 @@ def _rows(target: str, results: str, options: str, operand: str) -> tuple[Kernel
     """Lower a call to its kernel and some copies."""
     config = f'backend_config="{options}"'
     root = f'{results} custom-call(x0), custom_call_target="{target}", {TYPED}, {config}'
-    rows = lowered([operand], root).thunks
-    (kernel,) = (row for row in rows if isinstance(row, KernelThunk))
-    return kernel, sum(isinstance(row, CopyThunk) for row in rows)
+    thunks = lowered([operand], root).thunks
+    (kernel,) = (thunk for thunk in thunks if isinstance(thunk, KernelThunk))
+    return kernel, sum(isinstance(thunk, CopyThunk) for thunk in thunks)
 
 
 def test_names_are_those_of_the_type() -> None:

@@ -184,7 +184,7 @@ def assert_natively(program: Any, *arguments: Any) -> None:
     module = module_of(program, *arguments)
     run_once(pipeline(TARGET), module)
     assert not [
-        row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, HostThunk)
+        thunk for thunk in lower(module, LOWERINGS, TARGET).thunks if isinstance(thunk, HostThunk)
     ]
 
 

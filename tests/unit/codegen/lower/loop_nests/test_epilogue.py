@@ -82,8 +82,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 def _multiplying(module: HloModule) -> list[KernelThunk]:
     """The kernels, but for those that lay out panels."""
-    rows = kernels_of(compile_module(module).code)
-    return [row for row in rows if "gemm_layout" not in row.source]
+    thunks = kernels_of(compile_module(module).code)
+    return [thunk for thunk in thunks if "gemm_layout" not in thunk.source]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -94,8 +94,8 @@ def test_what_takes_no_time_is_not_optimised(
 ) -> None:
     """Kernels of several numbers are all optimised in one way, however few there are."""
     argument: Any = np.linspace(1, 2, count, dtype=np.float32)
-    rows = compile_module(built(function, [argument])).code.thunks
-    (kernel,) = [row for row in rows if isinstance(row, KernelThunk)]
+    thunks = compile_module(built(function, [argument])).code.thunks
+    (kernel,) = [thunk for thunk in thunks if isinstance(thunk, KernelThunk)]
     assert _is_glue(kernel) is is_glue
     ((ours, theirs),) = both(function, argument)
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
@@ -118,8 +118,8 @@ def test_functions_of_values_that_depend_on_no_loop_are_called(
 ) -> None:
     """Values computed once are not worth a copy of the function's code."""
     arguments: list[Any] = [np.full(shape, 1.5, np.float32) for shape in shapes]
-    rows = compile_module(built(function, arguments)).code.thunks
-    (kernel,) = [row for row in rows if isinstance(row, KernelThunk)]
+    thunks = compile_module(built(function, arguments)).code.thunks
+    (kernel,) = [thunk for thunk in thunks if isinstance(thunk, KernelThunk)]
     assert ("called_" in kernel.source) is is_called
     assert _is_glue(kernel) is (shapes[0] == ())
     ((ours, theirs),) = both(function, *arguments)

@@ -12,10 +12,10 @@ from xla_server.codegen.lower.movement.reordering import in_order, permuted
 def _copies(shape: str, order: tuple[int, ...]) -> tuple[bool, list[KernelThunk]]:
     lowering, value = Lowering({}, AVX2), Value(Shape.parse(shape), "x")
     found = in_order(lowering, value, value.shape, order, "y")
-    rows = [row for row in lowering.thunks if isinstance(row, KernelThunk)]
+    thunks = [thunk for thunk in lowering.thunks if isinstance(thunk, KernelThunk)]
     assert found is value or found.shape == permuted(value.shape, order)
-    assert all((row.reads, row.writes) == ((value,), (found,)) for row in rows)
-    return found is value, rows
+    assert all((thunk.reads, thunk.writes) == ((value,), (found,)) for thunk in thunks)
+    return found is value, thunks
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,6 @@ def test_tiles_fill_lines_and_fit_into_registers() -> None:
 def test_a_transpose_is_a_kernel_of_tiles() -> None:
     module = built(lambda x: ops.transpose(x, (1, 0)), [numbered((64, 64), np.float32)])
     (kernel,) = [
-        row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, KernelThunk)
+        thunk for thunk in lower(module, LOWERINGS, TARGET).thunks if isinstance(thunk, KernelThunk)
     ]
     assert tile_name(4, 16) in kernel.source

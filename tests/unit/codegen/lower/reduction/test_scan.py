@@ -124,7 +124,7 @@ def test_a_long_row_takes_one_pass() -> None:
     x = np.zeros((3, 100_000), np.float32)
     module = built(running(ops.add, "f4", x.shape, 1), (x, np.float32(0)))
     (kernel,) = [
-        row for row in lower(module, LOWERINGS, TARGET).thunks if isinstance(row, KernelThunk)
+        thunk for thunk in lower(module, LOWERINGS, TARGET).thunks if isinstance(thunk, KernelThunk)
     ]
     assert kernel.work * kernel.work_items <= 16 * x.size
 

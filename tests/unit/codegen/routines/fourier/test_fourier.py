@@ -181,12 +181,12 @@ def test_products_with_tables(kind: str) -> None:
     fine, coarse = (random.standard_normal((k, 2)) @ [1, 1j] for k in (4, 3))
     table = np.outer(coarse, fine).ravel()[:10, None]
     memory, x = block(kind, 10)
-    call(f"fourier_turn_{kind}", memory, 10, pairs(fine, kind), pairs(coarse, kind), 4)
+    call(f"fourier_twiddle_{kind}", memory, 10, pairs(fine, kind), pairs(coarse, kind), 4)
     np.testing.assert_allclose(values(memory), x * table, atol=20 * BOUND[kind])
     memory, x = block(kind, 10)
     wide = [np.repeat(v, width).reshape(-1, width) for v in (fine, coarse)]
     tables = [np.stack([w.real, w.imag], 1).astype(REAL[kind]) for w in wide]
-    call(f"fourier_turn_lanes_{kind}", memory, 10, *tables, 4)
+    call(f"fourier_twiddle_lanes_{kind}", memory, 10, *tables, 4)
     np.testing.assert_allclose(values(memory), x * table, atol=20 * BOUND[kind])
 
 

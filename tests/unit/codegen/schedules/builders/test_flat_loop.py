@@ -55,7 +55,7 @@ BY_ROWS: dict[str, Program] = {
 def _text_of(program: Program, machine: Machine) -> str:
     function, arguments = program
     code = compile_module(imported(lower(function, *arguments)), target=Target.of(machine)).code
-    return "\n".join(row.source for row in kernels_of(code))
+    return "\n".join(thunk.source for thunk in kernels_of(code))
 
 
 @pytest.mark.parametrize("machine", [Machine.avx512(), Machine.avx2()])

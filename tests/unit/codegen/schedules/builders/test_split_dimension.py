@@ -39,7 +39,7 @@ def _text_of(program: Program) -> str:
     module = imported(lower(function, *arguments))
     for ours, expected in pairs(module, arguments):
         np.testing.assert_allclose(ours, expected, rtol=1e-6)
-    return "\n".join(row.source for row in kernels_of(compile_module(module).code))
+    return "\n".join(thunk.source for thunk in kernels_of(compile_module(module).code))
 
 
 @pytest.mark.parametrize("name", SPLIT)

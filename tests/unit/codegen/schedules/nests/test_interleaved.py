@@ -66,7 +66,7 @@ PROGRAMS = {
 def test_elements_and_whether_loops_divide_no_index(name: str) -> None:
     function, is_free = PROGRAMS[name]
     module = imported(lower(function, _A, _B))
-    texts = [row.source for row in kernels_of(compile_module(module).code)]
+    texts = [thunk.source for thunk in kernels_of(compile_module(module).code)]
     assert is_free is not any(_divides_an_index(text) for text in texts)
     for found, wanted in zip(on_cpu(module, [_A, _B]), interpreted(module, [_A, _B]), strict=True):
         assert_equal_bits(found, wanted)
@@ -79,10 +79,10 @@ def test_an_associative_scan_is_done_without_divisions() -> None:
         return lax.associative_scan(jnp.add, x, axis=1)
 
     module = imported(lower(scanned, x))
-    (row, *_) = [
-        row
-        for row in reversed(kernels_of(compile_module(module).code))
-        if row.writes[0].shape.dimensions == (4, 64)
+    (thunk, *_) = [
+        thunk
+        for thunk in reversed(kernels_of(compile_module(module).code))
+        if thunk.writes[0].shape.dimensions == (4, 64)
     ]
-    assert not _divides_an_index(row.source)
+    assert not _divides_an_index(thunk.source)
     assert_equal_bits(on_cpu(module, [x])[0], np.cumsum(x, 1))

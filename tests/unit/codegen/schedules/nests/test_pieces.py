@@ -190,7 +190,7 @@ def test_nests_with_too_many_pieces_stay_whole(name: str, limit: str) -> None:
     module = imported(lower(_moved(name), *CASES[name][0]))
     pieces = dataclasses.replace(TARGET.tuning.loops.pieces, **{limit: 1})
     code = compile_module(module, target=tuned(TARGET, "loops", pieces=pieces)).code
-    assert any("select(" in row.source for row in kernels_of(code))
+    assert any("select(" in thunk.source for thunk in kernels_of(code))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

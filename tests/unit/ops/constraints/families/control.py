@@ -137,6 +137,11 @@ _CONDITIONALS = (
     ),
     _conditional("a pred[] chooses between 2 branches, got 1", ("pred[]", "f32[2]"), (_VECTOR,)),
     _conditional(
+        "the computation of branch 0 must take parameters (f32[3]), got (p0: f32[2]) -> f32[2]",
+        ("s32[]", "f32[3]"),
+        (_VECTOR,),
+    ),
+    _conditional(
         "the computation of branch 1 must take parameters (f32[3]), got (q0: f32[2]) -> f32[2]",
         ("pred[]", "f32[2]", "f32[3]"),
         (_VECTOR, _VECTOR),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tests.corpus.hlo_programs import loop
 from xla_contract.types.devices.device_grid import DeviceGrid
 
 GRID = DeviceGrid(3, 1)
@@ -28,27 +29,13 @@ ENTRY e {{ x = {kind}[{size}] parameter(0)
 """
 
 
-LOOP = """HloModule loop
-fold { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b) }
-body { s = (u32[], f32[4]) parameter(0)
-  n = u32[] get-tuple-element(s), index=0
-  v = f32[4] get-tuple-element(s), index=1
-  one = u32[] constant(1)
-  m = u32[] subtract(n, one)
-  sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold
+LOOP = loop(
+    "f32[4]",
+    """sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold
   third = f32[] constant(0.25)
   thirds = f32[4] broadcast(third), dimensions={}
-  mean = f32[4] multiply(sum, thirds)
-  ROOT t = (u32[], f32[4]) tuple(m, mean) }
-condition { s = (u32[], f32[4]) parameter(0)
-  n = u32[] get-tuple-element(s), index=0
-  zero = u32[] constant(0)
-  ROOT more = pred[] compare(n, zero), direction=GT }
-ENTRY e { x = f32[4] parameter(0)
-  n = u32[] parameter(1)
-  s = (u32[], f32[4]) tuple(n, x)
-  w = (u32[], f32[4]) while(s), condition=condition, body=body
-  ROOT r = f32[4] get-tuple-element(w), index=1 }
-"""
+  new = f32[4] multiply(sum, thirds)""",
+    called="""fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }""",
+)

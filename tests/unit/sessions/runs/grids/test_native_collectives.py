@@ -190,8 +190,8 @@ def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
     text = text.replace("  sum =", f"  w = f32[{size}] negate(v)\n  sum =")
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(size).astype(np.float32), np.uint32(5)] for _ in range(3)]
-    rows = compile_module(module_of(text, GRID)).code.thunks
-    collectives = [row.collective for row in rows if isinstance(row, LeaveThunk)]
+    thunks = compile_module(module_of(text, GRID)).code.thunks
+    collectives = [thunk.collective for thunk in thunks if isinstance(thunk, LeaveThunk)]
     assert [each.is_made_once for each in collectives] == [is_made_once]
     expected = interpreted(text, arguments)
     same_bits(by_threads(text, arguments), expected)
@@ -228,8 +228,8 @@ ENTRY e { x = f32[4] parameter(0)
     ],
 )
 def test_what_the_host_reduces_better_has_no_native_collective(text: str) -> None:
-    rows = compile_module(module_of(text, GRID)).code.thunks
-    assert [type(row) for row in rows if isinstance(row, (HostThunk, CollectiveThunk))] == [
+    thunks = compile_module(module_of(text, GRID)).code.thunks
+    assert [type(thunk) for thunk in thunks if isinstance(thunk, (HostThunk, CollectiveThunk))] == [
         HostThunk
     ]
 
@@ -276,11 +276,11 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
 ) -> None:
     reduced = "all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold"
     ring = "collective-permute(v), source_target_pairs={{0,2},{2,1},{1,0}}"
-    text = LOOP.replace(reduced, ring).replace("tuple(m, mean)", "tuple(m, sum)")
+    text = LOOP.replace(reduced, ring).replace("tuple(left, new)", "tuple(left, sum)")
     text = text.replace("f32[4]", f"f32[{size}]")
     code = compile_module(module_of(text, GRID)).code
     places = assign(code, frozenset()).locations
-    (host,) = (row.host for row in code.thunks if isinstance(row, CollectiveThunk))
+    (host,) = (thunk.host for thunk in code.thunks if isinstance(thunk, CollectiveThunk))
     assert places[host.reads[0]] == places[host.writes[0]]
     arguments = [[np.resize(x, size), np.uint32(5)] for (x,) in EACH]
     expected = interpreted(text, arguments)
@@ -293,9 +293,9 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
 def test_several_operations_meet_in_a_loop(run: Any, request: pytest.FixtureRequest) -> None:
     sent = "collective-permute(sum), source_target_pairs={{0,1},{1,2}}"
     back = "collective-permute(sent), source_target_pairs={{0,2},{2,1},{1,0}}"
-    text = LOOP.replace("ROOT t", f"sent = f32[4] {sent}\n  back = f32[4] {back}\n  ROOT t")
-    text = text.replace("tuple(m, mean)", "tuple(m, both)").replace(
-        "ROOT t", "both = f32[4] add(back, mean)\n  ROOT t"
+    text = LOOP.replace("ROOT next", f"sent = f32[4] {sent}\n  back = f32[4] {back}\n  ROOT next")
+    text = text.replace("tuple(left, new)", "tuple(left, both)").replace(
+        "ROOT next", "both = f32[4] add(back, new)\n  ROOT next"
     )
     arguments = [[x, np.uint32(5)] for (x,) in EACH]
     expected = interpreted(text, arguments)

@@ -104,12 +104,12 @@ class Conditions:
         condition = self._new(stream)
         setters = [self._set("set_loop", condition, read, stream)]
 
-        def turn(inner: int) -> None:
+        def iteration(inner: int) -> None:
             body(inner)
             setters.append(self._set("set_loop", condition, read, inner))
 
         kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
-        self._add(kind, condition, [turn], stream)
+        self._add(kind, condition, [iteration], stream)
         return ConditionNode(condition, setters)
 
     def case(

@@ -149,10 +149,10 @@ class PreparedConvolution:
                 plan.set(AttributeName.PLAN_HANDLE, Type.HANDLE, self._backend.handle)
                 plan.set(AttributeName.PLAN_CONFIGURATION, Type.DESCRIPTOR, configuration.address)
                 plan.finalise()
-                room = plan.integer(AttributeName.PLAN_WORKSPACE_SIZE)
-                if room <= self._plan.workspace_bytes:
+                size = plan.integer(AttributeName.PLAN_WORKSPACE_SIZE)
+                if size <= self._plan.workspace_bytes:
                     return plan
-                self._refusals.append(f"a workspace of {room} bytes")
+                self._refusals.append(f"a workspace of {size} bytes")
         version = self._backend.version
         reasons = "; ".join(list(dict.fromkeys(self._refusals))[:_MAX_REASONS]) or "no reason given"
         raise CudnnError(f"cuDNN {version} has no engine that may be taken: {reasons}")

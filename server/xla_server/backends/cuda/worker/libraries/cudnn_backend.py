@@ -215,13 +215,13 @@ class Descriptor:
         self._backend.call("cudnnBackendGetAttribute", self.address, attribute, kind, 0, found, 0)
         return count.value
 
-    def _read(self, attribute: AttributeName, kind: Type, room: Sequence[int]) -> Sequence[int]:
-        """Return the elements of an attribute, at most as many as `room` has."""
-        array = (_C_TYPES.get(kind, ctypes.c_int) * len(room))(*room)
+    def _read(self, attribute: AttributeName, kind: Type, initial: Sequence[int]) -> Sequence[int]:
+        """Return the elements of an attribute, at most as many as there are in `initial`."""
+        array = (_C_TYPES.get(kind, ctypes.c_int) * len(initial))(*initial)
         count = ctypes.c_int64()
         places = ctypes.addressof(count), ctypes.addressof(array)
         call = self._backend.call
-        call("cudnnBackendGetAttribute", self.address, attribute, kind, len(room), *places)
+        call("cudnnBackendGetAttribute", self.address, attribute, kind, len(initial), *places)
         return list(array)[: count.value]
 
 

@@ -55,7 +55,7 @@ class PreparedTransform:
         self._owned.callback(cufft.destroy, self._handle)
         try:
             cufft.set_auto_allocation(self._handle, 0)
-            self._room: int = cufft.make_plan_many64(
+            self._work_bytes: int = cufft.make_plan_many64(
                 self._handle,
                 len(plan.sizes),
                 plan.sizes,
@@ -77,10 +77,10 @@ class PreparedTransform:
         plan = self._plan
         calls = plan.batch if plan.inner > 1 else 1
         step = math.prod(plan.sizes) * plan.inner * plan.element.byte_width
-        with self._lock, borrowed(self._memory, self._room, stream) as room:
+        with self._lock, borrowed(self._memory, self._work_bytes, stream) as work:
             cufft.set_stream(self._handle, stream)
-            if room:
-                cufft.set_work_area(self._handle, room)
+            if work:
+                cufft.set_work_area(self._handle, work)
             for number in range(calls):
                 ahead = number * step
                 self._execute(self._handle, source + ahead, target + ahead, *self._directions)

@@ -45,5 +45,5 @@ class PreparedCholesky:
             return
         matrix, status = addresses
         elements = self._size(handle, triangle, plan.order, matrix, plan.order)
-        with borrowed(self._libraries.memory, elements * plan.element.byte_width, stream) as room:
-            self._factor(handle, triangle, plan.order, matrix, plan.order, room, elements, status)
+        with borrowed(self._libraries.memory, elements * plan.element.byte_width, stream) as work:
+            self._factor(handle, triangle, plan.order, matrix, plan.order, work, elements, status)

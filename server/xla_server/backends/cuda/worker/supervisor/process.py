@@ -49,7 +49,7 @@ class DeviceWorker:
         """
         data = transfers.inline(array)
         process = self.process()
-        with _room(self.ordinal), process.connection() as connection:
+        with _out_of_memory(self.ordinal), process.connection() as connection:
             address = connection.call(messages.Allocate(array.nbytes, data))
             memory = DeviceMemory(self, process, address, array.nbytes)
             if not data:
@@ -190,7 +190,7 @@ class LoadedDeviceProgram:
         request = messages.Run(loaded.number, addresses, after, launched is not None)
         run: LaunchedRun | None = None
         with (
-            _room(self._worker.ordinal),
+            _out_of_memory(self._worker.ordinal),
             loaded.process.connection(cancellation) as connection,
             _Stop(loaded.process, connection, cancellation, self._timeout) as stop,
         ):
@@ -237,7 +237,7 @@ class LoadedDeviceProgram:
         constants = list(map(self._worker.placed, arrays))
         program = dataclasses.replace(self._program, constants=())
         addresses = tuple(each.address for each in constants)
-        with _room(self._worker.ordinal), process.connection() as connection:
+        with _out_of_memory(self._worker.ordinal), process.connection() as connection:
             number = connection.call(messages.Load(program, addresses))
             return _Loaded(process, number, tuple(constants))
 
@@ -307,7 +307,7 @@ def _checked(parameters: Sequence[DeviceMemory]) -> tuple[tuple[int, ...], tuple
 
 
 @contextlib.contextmanager
-def _room(ordinal: int) -> Iterator[None]:
+def _out_of_memory(ordinal: int) -> Iterator[None]:
     """Raise the clients' error for a device without enough memory."""
     try:
         yield

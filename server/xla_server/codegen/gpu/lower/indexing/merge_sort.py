@@ -142,7 +142,7 @@ class TileSort:
         """Merge runs of the thread's entries until one is left, from one copy to the other."""
         width = self._body.declare("width", ir.Index(MERGED))
         runs = -(-min(self._tile, self._length) // MERGED)
-        with Loop(self._body, "turn", math.ceil(math.log2(runs))) as turn:
+        with Loop(self._body, "level", math.ceil(math.log2(runs))) as level:
 
             def load(inside: Body, number: ir.Expression) -> Entry:
                 return self._shared.load(inside, ir.Index(0, ((self._source, 1), (number, 1))))
@@ -151,19 +151,19 @@ class TileSort:
                 other = ir.Index(self._entries, ((self._source, -1), (number, 1)))
                 self._shared.store(inside, inside.let(self._names("to"), other), entry)
 
-            low = turn.let("low", ir.integer_op("bit_and", first, ir.Index(0, ((width, -2),))))
+            low = level.let("low", ir.integer_op("bit_and", first, ir.Index(0, ((width, -2),))))
             ends = [
-                turn.let(
+                level.let(
                     self._names("end"),
                     ir.integer_op("minimum", ir.Index(0, ((low, 1), (width, n))), last),
                 )
                 for n in (1, 2)
             ]
             merge = Merge(self._kernel, line, load, store, self._before)
-            merge.add(turn, first, (low, *ends), last)
-            turn.set(width, ir.Index(0, ((width, 2),)))
-            turn.set(self._source, ir.Index(self._entries, ((self._source, -1),)))
-            turn.add(Barrier())
+            merge.add(level, first, (low, *ends), last)
+            level.set(width, ir.Index(0, ((width, 2),)))
+            level.set(self._source, ir.Index(self._entries, ((self._source, -1),)))
+            level.add(Barrier())
 
 
 class _Tile:

@@ -48,8 +48,8 @@ def add_with_workspace(
     overwritten: Sequence[Value] = (),
 ) -> Value:
     """Add the thunk of a plan and return its result, which may overwrite some of its operands."""
-    room = Shape.array(ElementType.U8, (plan.memory_bytes,))
-    workspace = lowering.new(room, f"{name}.workspace")
+    shape = Shape.array(ElementType.U8, (plan.memory_bytes,))
+    workspace = lowering.new(shape, f"{name}.workspace")
     pairs = [(result, value) for value in overwritten]
     arguments = *operands, result, workspace
     add_plan(lowering, name, plan, arguments, writes=(result, workspace), in_place=pairs)

@@ -15,16 +15,16 @@ FLOATS = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def test_a_result_may_be_where_its_operand_was() -> None:
-    (row,) = lowered(built(lambda x: ops.exp(x), (FLOATS,))).thunks
-    assert isinstance(row, KernelThunk)
-    assert isinstance(row.kernel, GridKernel)
-    assert row.in_place == ((row.writes[0], row.reads[0]),)
+    (thunk,) = lowered(built(lambda x: ops.exp(x), (FLOATS,))).thunks
+    assert isinstance(thunk, KernelThunk)
+    assert isinstance(thunk.kernel, GridKernel)
+    assert thunk.in_place == ((thunk.writes[0], thunk.reads[0]),)
 
 
 def test_a_result_that_reads_its_operand_elsewhere_may_not() -> None:
-    (row,) = lowered(built(lambda x: ops.rev(x, (0,)), (FLOATS,))).thunks
-    assert isinstance(row, KernelThunk)
-    assert row.in_place == ()
+    (thunk,) = lowered(built(lambda x: ops.rev(x, (0,)), (FLOATS,))).thunks
+    assert isinstance(thunk, KernelThunk)
+    assert thunk.in_place == ()
 
 
 @pytest.mark.parametrize("start", [-3, 1, 7])

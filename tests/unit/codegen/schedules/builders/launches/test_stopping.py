@@ -122,9 +122,9 @@ def test_a_kernel_leaves_off_once_the_word_is_set(name: str) -> None:
     executable = compiled(*LONG[name])
     kernels = Kernels()
     polling = [
-        row
-        for row in executable._program.thunks
-        if isinstance(row, KernelThunk) and CANCELLATION in row.arguments
+        thunk
+        for thunk in executable._program.thunks
+        if isinstance(thunk, KernelThunk) and CANCELLATION in thunk.arguments
     ]
     assert polling
     thunk = polling[-1]
