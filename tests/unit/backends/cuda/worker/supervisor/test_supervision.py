@@ -237,12 +237,15 @@ def test_a_cancelled_step_abandons_its_run(worker: DeviceWorker) -> None:
 
 
 def test_calls_go_on_beside_a_run(pipes: Path, worker: DeviceWorker) -> None:
-    loaded = worker.load(program(launch("wait")))
-    running = InThread(run, loaded, uploaded(worker, ONE))
+    loaded, cancellation = worker.load(program(launch("wait"))), Cancellation()
+    running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
     begun(pipes)
+    # Its thread takes no processor time.
+    assert cancellation.is_outside
     assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
     open_gate(pipes)
     assert running.result() == []
+    assert not cancellation.is_outside
 
 
 def test_a_closed_worker_is_gone_with_its_runs(pipes: Path, worker: DeviceWorker) -> None:
