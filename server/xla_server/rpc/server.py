@@ -123,6 +123,7 @@ class RpcServer:
         self._is_cancelled = threading.Event()
         gate = Gate(options.authenticator)
         self._has_drained: bool | None = None
+        self._presence: SessionReaper | None = None
         admission = CallAdmission(options.calls, sessions.account_of)
         self._pools = Pools(options.pool_sizes, options.streams, admission, gate)
         self._memory_pressure = MemoryPressure(
@@ -266,7 +267,8 @@ class RpcServer:
         if all_ended:  # Otherwise grpc might still submit calls to the threads.
             self._default_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()
-        self._presence.close()
+        if self._presence is not None:
+            self._presence.close()
         self._leases.close()
         self._memory_pressure.close()
         is_idle = self._pools.close(_CLOSE_SECONDS) and all_ended
@@ -288,8 +290,8 @@ def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServe
     Raises CannotListenError, and as `RpcServer.start`.
     """
     server = RpcServer(sessions, options)
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.drain(0)
