@@ -103,7 +103,7 @@ def open_channel(
 ) -> grpc.Channel:
     """Return a channel to a target; raises as `Remote`.
 
-    A pinned certificate is fetched first, in `timeout` seconds, by default 10.
+    A pinned certificate is fetched first, in at most `timeout` seconds.
     """
     if not credentials.speaks_tls:
         return grpc.insecure_channel(target, options=_ANY_SIZE)

@@ -126,15 +126,17 @@ class TimeSlice:
             (self.cancellation.pause if is_paused else self.cancellation.proceed)()
 
     def charge(self, now: float) -> float:
-        """Return the seconds to charge for the time since the last call.
+        """Return the seconds to charge for the time since the last call; 0 while it is paused.
 
         A run is charged processor time, since its thread may wait long for a core that the system
         gives to other processes. It is charged wall time while it is outside of its thread.
         """
-        seconds, used = now - self.charged_at, self.worker.processor_seconds()
+        seconds, self.charged_at = now - self.charged_at, now
+        if self.is_paused:
+            return 0.0
+        before, self.processor_seconds = self.processor_seconds, self.worker.processor_seconds()
         if not self.cancellation.is_outside:
-            seconds = max(used - self.processor_seconds, seconds * MIN_USE)
-        self.charged_at, self.processor_seconds = now, used
+            seconds = max(self.processor_seconds - before, seconds * MIN_USE)
         self.turn_seconds += seconds
         return seconds
 
@@ -232,6 +234,7 @@ class TimeSlicer:
             if time_slice.worker.is_waiting or not time_slice.since:
                 # A waiting program uses no core; it counts as new when it resumes.
                 if not time_slice.since:
+                    # Its thread has run others before.
                     time_slice.charge(now)
                 time_slice.since = time_slice.last = time_slice.charged_at = now
                 time_slice.pause(False)
@@ -249,10 +252,7 @@ class TimeSlicer:
         at_once, shares = self._at_once, self._shares
         shares.keep({time_slice.flow for time_slice in long_running})
         for time_slice in long_running:
-            if time_slice.is_paused:
-                time_slice.charged_at = now
-            else:
-                shares.charge(time_slice.flow, time_slice.charge(now))
+            shares.charge(time_slice.flow, time_slice.charge(now))
         young = shares.select(
             [
                 time_slice

@@ -167,16 +167,16 @@ def test_a_run_outside_of_its_thread_is_charged_wall_time() -> None:
             scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
             (running,) = _running(time_slices)
             counts[running] += 1
-            _use(inside, PERIOD)
+            _use(time_slices, PERIOD)
     assert counts == pytest.approx([50, 50], abs=2)
-    # A thread that sleeps elsewhere does not keep its turn for ever.
+    # A thread that sleeps elsewhere has long turns, but does not keep one for ever.
     before = counts[1]
     for number in range(100, 200):
         scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
         (running,) = _running(time_slices)
         counts[running] += 1
         _use(inside, PERIOD)
-    assert counts[1] > before
+    assert 0 < counts[1] - before < 10
 
 
 def test_a_caller_that_begins_programs_all_the_time_has_no_more_than_others() -> None:
