@@ -129,7 +129,7 @@ def test_what_is_in_progress_can_be_cancelled_before_the_deadline(
 
 
 def test_threads_have_the_time_to_end_that_calls_do_not_need(server: RpcServer) -> None:
-    # As on a busy machine, where an idle thread is woken late.
+    # On a busy machine an idle thread is woken late.
     server._sessions.engine.execution_threads.submit_for(LOCAL_FLOW, threading.Event().wait, 0.3)
     assert server.drain(0)
 
