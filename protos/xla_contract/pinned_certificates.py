@@ -6,6 +6,7 @@ import hmac
 import os
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -14,14 +15,15 @@ from xla_contract.errors import UnavailableError
 SCHEME = "sha256:"
 """The beginning of a fingerprint, before hexadecimal digits."""
 
-_TIMEOUT = 10.0
-"""Seconds to fetch a certificate."""
-
 _File: TypeAlias = str | os.PathLike[str] | None
 
 
 def pinned_certificate(
-    target: str, fingerprint: str, cert_file: _File = None, key_file: _File = None
+    target: str,
+    fingerprint: str,
+    cert_file: _File = None,
+    key_file: _File = None,
+    timeout: float = 10.0,
 ) -> tuple[str, str]:
     """Fetch the certificate of a server, which must have a fingerprint.
 
@@ -30,6 +32,7 @@ def pinned_certificate(
         fingerprint: "sha256:HEX" of its certificate.
         cert_file: PEM certificate of the client, for servers that want one.
         key_file: Its PEM key.
+        timeout: Seconds for all of it.
 
     Returns:
         The certificate in PEM, and its first name: what a TLS channel must be told to expect.
@@ -37,7 +40,8 @@ def pinned_certificate(
     Raises:
         UnavailableError: The server does not answer or has another certificate.
     """
-    with _connected(target, cert_file, key_file) as connection:
+    deadline = time.monotonic() + timeout
+    with _connected(target, cert_file, key_file, timeout) as connection:
         # The certificate is not checked yet.
         der = connection.getpeercert(binary_form=True) or b""
     found = f"{SCHEME}{hashlib.sha256(der).hexdigest()}"
@@ -48,7 +52,9 @@ def pinned_certificate(
         )
     pem = ssl.DER_cert_to_PEM_cert(der)
     # Python decodes the names of trusted certificates only.
-    with _connected(target, cert_file, key_file, pem) as connection:
+    # A timeout of 0 would not wait at all.
+    left = max(0.001, deadline - time.monotonic())
+    with _connected(target, cert_file, key_file, left, pem) as connection:
         parsed: Any = connection.getpeercert() or {}
     names = parsed.get("subjectAltName", ())
     hosts = [name for kind, name in names if kind == "DNS"]
@@ -57,7 +63,7 @@ def pinned_certificate(
 
 @contextlib.contextmanager
 def _connected(
-    target: str, cert_file: _File, key_file: _File, trusted: str | None = None
+    target: str, cert_file: _File, key_file: _File, timeout: float, trusted: str | None = None
 ) -> Iterator[ssl.SSLSocket]:
     """Connect to a server, which must have the `trusted` certificate, if there is one.
 
@@ -81,7 +87,7 @@ def _connected(
         if cert_file is not None:
             context.load_cert_chain(cert_file, key_file)
         with (
-            socket.create_connection((host, int(port)), _TIMEOUT) as connection,
+            socket.create_connection((host, int(port)), timeout) as connection,
             context.wrap_socket(connection, server_hostname=host or None) as wrapped,
         ):
             yield wrapped

@@ -97,7 +97,7 @@ def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **flags: A
     with ending():
         target = checked_target(target)
         credentials = credentials_for(target, flags | {"insecure": True})
-        fault = health_fault(target, timeout, lambda _: open_channel(target, credentials))
+        fault = health_fault(target, timeout, lambda _: open_channel(target, credentials, timeout))
     if fault:
         fail(f"{target} does not serve: {' '.join(fault.split())}", EXIT_FAILED)
 

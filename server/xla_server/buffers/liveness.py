@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from xla_server.buffers import code as thunk_ir
+from xla_server.ir.checkpoints import checkpoint
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ def _mutual(conflicts: list[int]) -> list[int]:
     sets = np.frombuffer(texts, np.uint8).reshape(len(conflicts), width)
     reverse = np.zeros_like(sets)
     for begin in range(0, len(conflicts), _ROWS):
+        checkpoint()
         rows = sets[begin : begin + _ROWS]
         # Most values live briefly, so a block of rows has few nonzero columns.
         used = np.flatnonzero(rows.any(axis=0))

@@ -38,7 +38,8 @@ def function_target(
         given = [_read_only(cast(Array, operand)) for operand in operands]
         options = parse_attributes(instruction.attributes.opaque) if with_attributes else {}
         try:
-            result = function(*given, **options)
+            with frame.outside():
+                result = function(*given, **options)
         except XlaError:
             raise
         except Exception as error:
@@ -67,7 +68,8 @@ def symbol_target(name: str, symbol: Any, signature: Signature) -> CustomCallTar
         inputs = (ctypes.c_void_p * max(1, len(given)))(*(part.ctypes.data for part in given))
         outputs = (ctypes.c_void_p * max(1, len(results)))(*(part.ctypes.data for part in results))
         is_tuple = instruction.shape.is_tuple
-        entry(ctypes.addressof(outputs) if is_tuple else results[0].ctypes.data, inputs)
+        with frame.outside():
+            entry(ctypes.addressof(outputs) if is_tuple else results[0].ctypes.data, inputs)
         arrays = [
             result[: leaf.element_count].reshape(leaf.dimensions)
             for result, leaf in zip(results, instruction.shape.leaves(), strict=True)

@@ -18,7 +18,7 @@ class Cancellation(Completion):
     code polls the flag at `flag_address`. It is done, as a Completion, once it is cancelled.
     """
 
-    __slots__ = ("_flag", "_gate", "error", "needs_checkpoint")
+    __slots__ = ("_flag", "_gate", "error", "is_outside", "needs_checkpoint")
 
     add_callback = Completion.when_done
 
@@ -26,6 +26,8 @@ class Cancellation(Completion):
         super().__init__()
         self.needs_checkpoint = False
         """True if the run must stop or wait, so that `checkpoint` does something."""
+        self.is_outside = False
+        """True during `outside`."""
         self._gate: threading.Event | None = None
         """Open unless the run is paused; None until the first pause."""
         self.error: XlaError | None = None
@@ -142,6 +144,18 @@ class Cancellation(Completion):
             yield part
         finally:
             forget()
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Mark a block in which the run may need no core: it waits for what others execute.
+
+        Schedulers charge wall time for it instead of processor time.
+        """
+        self.is_outside = True
+        try:
+            yield
+        finally:
+            self.is_outside = False
 
     @contextlib.contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """The environment of one execution: queues, channels, cancellation and random numbers."""
 
 import dataclasses
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -63,6 +64,10 @@ class Environment:
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
         return self.options.channels.receive(channel_id, shape, self.options.cancellation)
+
+    def outside(self) -> AbstractContextManager[None]:
+        """Mark a block that executes code of others, as `Cancellation.outside`."""
+        return self.options.cancellation.outside()
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError if the run must stop."""

@@ -7,6 +7,7 @@ Evaluators are the definition of each operation: written for obviousness in nump
 import enum
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -199,6 +200,9 @@ class Frame(Protocol):
 
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
+
+    def outside(self) -> AbstractContextManager[None]:
+        """Mark a block that executes code of others, which may sleep."""
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""

@@ -1,5 +1,6 @@
 """A client of the health service. It imports none of the server's modules, to start fast."""
 
+import time
 from collections.abc import Callable
 
 import grpc
@@ -18,15 +19,17 @@ def health_fault(
     """Return the reason why the server at `target` does not serve; empty if it reports SERVING.
 
     A `timeout`, in seconds, of 0 or less fails without a call, which grpc might let through.
-    `open_channel` makes the connection, by default in plaintext; its errors are raised.
+    `open_channel` makes the connection, by default in plaintext, within the timeout; its errors are
+    raised.
     """
     if timeout <= 0:
         return f"no answer in {timeout:g} s"
+    deadline = time.monotonic() + timeout
     with open_channel(target) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         request = health_pb2.HealthCheckRequest(service=service)
         try:
-            answer = stub.Check(request, timeout=timeout)
+            answer = stub.Check(request, timeout=max(0.001, deadline - time.monotonic()))
         except grpc.RpcError as error:
             code = error.code()
             return f"{code.name}: {error.details()}"

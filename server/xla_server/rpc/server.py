@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -47,8 +48,11 @@ _ANSWER_SECONDS = 0.5
 _STOP_SECONDS = 0.1
 """Grace period of grpc's own stop for clients that do not leave, in seconds."""
 
-_CLOSE_SECONDS = 0.1
-"""Timeout of grpc and of threads after that, in seconds. All together are less than a second."""
+_CLOSE_SECONDS = 0.9
+"""Timeout of all that a drain waits for after the cancellation, in seconds: calls, grpc, threads.
+
+They share it, because on a busy machine idle threads may take longer to end than calls.
+"""
 
 _UNREAD_CALLS = 1024
 """Calls of a connection, beyond those in progress, that grpc accepts; others wait in the client."""
@@ -123,6 +127,7 @@ class RpcServer:
         self._is_cancelled = threading.Event()
         gate = Gate(options.authenticator)
         self._has_drained: bool | None = None
+        self._presence: SessionReaper | None = None
         admission = CallAdmission(options.calls, sessions.account_of)
         self._pools = Pools(options.pool_sizes, options.streams, admission, gate)
         self._memory_pressure = MemoryPressure(
@@ -257,22 +262,28 @@ class RpcServer:
             )
         self._draining.linger(grace_seconds, self._is_cancelled)
         self.cancel()
+        deadline = time.monotonic() + _CLOSE_SECONDS
+
+        def left() -> float:
+            return max(0.0, deadline - time.monotonic())
+
         if not self._draining.wait(_ANSWER_SECONDS):
             _LOG.warning("answered %d calls that are busy", self._draining.end_busy())
         # A call that arrives during grpc's stop may hang, or be cancelled, until it is over.
         all_ended = False
         with contextlib.suppress(RuntimeError):  # grpc starts a thread, which may be refused.
-            all_ended = self._server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + _CLOSE_SECONDS)
+            all_ended = self._server.stop(_STOP_SECONDS).wait(left())
         if all_ended:  # Otherwise grpc might still submit calls to the threads.
             self._default_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()
-        self._presence.close()
+        if self._presence is not None:
+            self._presence.close()
         self._leases.close()
         self._memory_pressure.close()
-        is_idle = self._pools.close(_CLOSE_SECONDS) and all_ended
+        is_idle = self._pools.close(left()) and all_ended
         self._close_shared_memory()
         self._sessions.close_all()
-        is_idle = engine.close(_CLOSE_SECONDS) and is_idle
+        is_idle = engine.close(left()) and is_idle
         self._listeners.close()
         return is_idle
 
@@ -288,8 +299,8 @@ def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServe
     Raises CannotListenError, and as `RpcServer.start`.
     """
     server = RpcServer(sessions, options)
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.drain(0)

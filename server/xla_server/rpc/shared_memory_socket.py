@@ -20,12 +20,12 @@ import socket
 import stat
 import struct
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_host.environment_variables import RUNTIME_DIRECTORY
+from xla_server.execution.start_thread import start_thread
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.ring_upload import shutdown_socket
@@ -113,11 +113,10 @@ class SharedMemorySocket:
             os.rename(unnamed, self.path)
             self._woken, self._wake = socket.socketpair()
             self._selector = selectors.DefaultSelector()
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._selector.register(self._woken, selectors.EVENT_READ)
+            self._thread = start_thread(self._serve, "shared memory")
             undo.pop_all()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._serve, name="shared memory", daemon=True)
-        self._thread.start()
 
     def __len__(self) -> int:
         """The number of connected clients."""

@@ -56,11 +56,15 @@ def port(tmp_path: Path) -> Iterator[int]:
         yield int(server.ready["addresses"][-1].rpartition(":")[2])
 
 
-def _begin(connection: Plain, iterations: int, count: int) -> tuple[Plain, list[Any]]:
-    """Begin as many executions of one loop in a session of their own."""
+def _compiled(connection: Plain, iterations: int) -> tuple[Plain, Any]:
+    """A session of its own, and the request to execute a loop there."""
     session = connection.also()
-    request = xla_pb2.ExecuteRequest(handle=session.compile(loop(iterations)))
-    return session, [session.begin("Execute", request) for _ in range(count)]
+    return session, xla_pb2.ExecuteRequest(handle=session.compile(loop(iterations)))
+
+
+def _begin(session: Plain, request: Any, count: int) -> list[Any]:
+    """Begin as many executions of one program."""
+    return [session.begin("Execute", request) for _ in range(count)]
 
 
 def _done(calls: list[Any]) -> int:
@@ -84,9 +88,12 @@ def test_programs_of_one_client_leave_half_of_a_core_to_another_one(
     port: int, other_host: bool
 ) -> None:
     with _two(port, other_host) as (greedy, modest):
-        session, runs = _begin(greedy, LONG // 8, GREEDY)
+        # Both are compiled before, so that only executions compete.
+        long_run = _compiled(modest, LONG)
+        session, request = _compiled(greedy, LONG // 8)
+        runs = _begin(session, request, GREEDY)
         until(lambda: session.executions()[0] == GREEDY or _done(runs) > 0)
-        _, (run,) = _begin(modest, LONG, 1)
+        (run,) = _begin(*long_run, 1)
         run.result()
         # In turns of single programs all of them, each an eighth as long, would have ended first.
         assert _done(runs) <= GREEDY * 2 // 3
@@ -98,10 +105,9 @@ def test_calls_of_one_client_that_wait_for_a_thread_leave_the_next_one_to_anothe
 ) -> None:
     with _two(port, other_host) as (greedy, modest):
         # Compile the program first, which takes threads of another pool.
-        session = modest.also()
-        request = xla_pb2.ExecuteRequest(handle=session.compile(loop(SHORT)))
+        session, request = _compiled(modest, SHORT)
         session("Execute", request)
-        _, runs = _begin(greedy, SHORT, 4 * GREEDY)
+        runs = _begin(*_compiled(greedy, SHORT), 4 * GREEDY)
         # A call behind them on their connection has been answered, so they are there.
         greedy("OpenSession", extension_pb2.OpenSessionRequest())
         session("Execute", request)

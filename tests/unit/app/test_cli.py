@@ -1,9 +1,16 @@
 import inspect
+import threading
 
 import pytest
+import typer
 
+from tests.unit.threads import no_threads
+from xla_server.app.endings import EXIT_FAILED
 from xla_server.app.options.settings import Settings, described
+from xla_server.app.serving import lifecycle
+from xla_server.app.serving import serve as serving
 from xla_server.app.serving.serve import serve
+from xla_server.execution.start_thread import start_thread
 
 
 def test_every_setting_is_a_flag():
@@ -30,3 +37,18 @@ def test_help_says_the_default_of_every_option(name: str, end: str):
     [option] = inspect.signature(serve).parameters[name].annotation.__metadata__
     assert option.help == described(name)
     assert option.help.endswith(end)
+
+
+def test_a_server_that_may_start_no_threads_ends_with_a_line_and_a_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving.gc, "disable", lambda: None)
+    monkeypatch.setattr(serving, "configure_logs", lambda level: None)
+    monkeypatch.setattr(
+        lifecycle, "run_until_signalled", lambda settings: start_thread(threading.Lock, "any")
+    )
+    with no_threads(), pytest.raises(typer.Exit) as ended:
+        serve(listen="127.0.0.1:0", insecure=True, platform="interpreter")
+    assert ended.value.exit_code == EXIT_FAILED
+    line = "xla-server: the server must be able to start threads, got can't start new thread\n"
+    assert capsys.readouterr().err == line

@@ -6,6 +6,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, KernelThunk, Value
 from xla_server.buffers.liveness import _mutual, analyse, interference, members
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.ir.checkpoints import cancellable
 
 EMPTY = Kernel((), (), ())
 WIDE = Shape.parse("f32[64]")
@@ -22,6 +23,13 @@ def test_what_one_value_conflicts_with_conflicts_with_it(count: int) -> None:
     assert len(found) == count
     both = pairs | {(b, a) for a, b in pairs}
     assert {(a, b) for a, others in enumerate(found) for b in members(others)} == both
+
+
+def test_conflicts_of_many_values_can_be_cancelled() -> None:
+    checks: list[None] = []
+    with cancellable(lambda: checks.append(None)):
+        _mutual([0] * 5000)
+    assert len(checks) >= 4
 
 
 def test_a_value_may_have_the_memory_of_what_is_done_before_it() -> None:

@@ -17,11 +17,17 @@ from xla_server.custom_calls.builtin_targets import BUILTIN, builtin_registry
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import PlanCache
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloComputation, HloInstruction
 
 
 def call(
-    registry: CustomCallRegistry, target: str, shape: str, *operands: Any, config: bytes = b""
+    registry: CustomCallRegistry,
+    target: str,
+    shape: str,
+    *operands: Any,
+    config: bytes = b"",
+    options: ExecuteOptions | None = None,
 ) -> Any:
     parameters = tuple(
         HloInstruction(
@@ -36,7 +42,8 @@ def call(
     attributes = CustomCallAttributes(target, result, config)
     root = HloInstruction("root", 9, Opcode.CUSTOM_CALL, result, parameters, attributes)
     program = HloComputation("main", 0, [*parameters, root], root, parameters)
-    return evaluate(program, operands, plans=PlanCache(registry), check_values=True)
+    plans = PlanCache(registry)
+    return evaluate(program, operands, plans=plans, check_values=True, options=options)
 
 
 def test_an_unknown_target_is_reported_with_names_near_it() -> None:
@@ -83,6 +90,24 @@ def test_a_python_function_gets_read_only_arrays_and_attributes() -> None:
     scaled, size = call(registry, "scale", "(f32[3,2], s32[])", x, config=b"{by = 2.0 : f32}")
     np.testing.assert_array_equal(scaled, x * 2)
     assert size == 6
+
+
+def test_schedulers_see_that_a_function_may_sleep() -> None:
+    registry, options, seen = CustomCallRegistry(), ExecuteOptions(), list[bool]()
+
+    def note(x: Any) -> Any:
+        seen.append(options.cancellation.is_outside)
+        return x
+
+    note_in_native_code = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
+        lambda out, ins: seen.append(options.cancellation.is_outside)
+    )
+    registry.register_function("note", note)
+    registry.register_symbol("symbol", note_in_native_code, "(f32[2]) -> f32[2]")
+    for name in ("note", "symbol"):
+        call(registry, name, "f32[2]", np.zeros(2, np.float32), options=options)
+    assert seen == [True, True]
+    assert not options.cancellation.is_outside
 
 
 def test_what_a_function_gives_is_held_against_the_program() -> None:

@@ -25,6 +25,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.rpc.server import RpcOptions, RpcServer
+from xla_server.sessions.limits.shares.caller import LOCAL_FLOW
 from xla_server.sessions.session_registry import SessionRegistry
 
 ONES = np.ones(4, np.float32)
@@ -125,6 +126,12 @@ def test_what_is_in_progress_can_be_cancelled_before_the_deadline(
     assert "shutting down" in ends_unavailable(wait)
     assert drained()
     assert server.device_bytes == 0
+
+
+def test_threads_have_the_time_to_end_that_calls_do_not_need(server: RpcServer) -> None:
+    # On a busy machine an idle thread is woken late.
+    server._sessions.engine.execution_threads.submit_for(LOCAL_FLOW, threading.Event().wait, 0.3)
+    assert server.drain(0)
 
 
 def test_calls_are_served_and_the_server_goes_where_the_system_refuses_threads(

@@ -154,13 +154,15 @@ def test_no_execution_starves_beside_others(cpu: Cpu) -> None:
     """Counted in executions that were done when a number of them was done in all."""
     executable = compiled(cpu, lambda x: ops.tanh(ops.sin(x)) * x, X)
     counts = [0] * 4
-    enough = threading.Event()
+    begun, enough = threading.Barrier(len(counts)), threading.Event()
 
     def work(number: int) -> None:
+        # A thread that the system starts late has missed nothing.
+        begun.wait(100)
         while not enough.is_set():
             run(cpu, executable, X)
             counts[number] += 1
-            if sum(counts) >= 80:
+            if sum(counts) >= 160:
                 enough.set()
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(counts))]

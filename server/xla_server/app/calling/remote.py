@@ -46,7 +46,7 @@ class Remote:
         self._metadata = [routing_metadata()]
         if credentials.token:
             self._metadata.append(("authorization", f"Bearer {credentials.token}"))
-        self._channel = open_channel(target, credentials)
+        self._channel = open_channel(target, credentials, timeout)
 
     def __enter__(self) -> "Remote":
         return self
@@ -98,8 +98,13 @@ def _error_of(error: Any, name: str, target: str) -> XlaError:
     return ERROR_BY_CODE.get(code, UnknownError)(message, hint=hint)
 
 
-def open_channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
-    """Return a channel to a target; raises as `Remote`."""
+def open_channel(
+    target: str, credentials: ClientCredentials, timeout: float | None
+) -> grpc.Channel:
+    """Return a channel to a target; raises as `Remote`.
+
+    A pinned certificate is fetched first, in at most `timeout` seconds.
+    """
     if not credentials.speaks_tls:
         return grpc.insecure_channel(target, options=_ANY_SIZE)
     options = list(_ANY_SIZE)
@@ -107,7 +112,8 @@ def open_channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
     roots, chain, key = (Path(each).read_bytes() if each else None for each in files)
     if credentials.fingerprint:
         own = credentials.cert_file or None, credentials.key_file or None
-        pem, name = pinned_certificate(target, credentials.fingerprint, *own)
+        seconds = 10.0 if timeout is None else timeout
+        pem, name = pinned_certificate(target, credentials.fingerprint, *own, seconds)
         roots = pem.encode()
         # The pinned certificate is the only trusted one, so its name proves nothing more.
         options.append(("grpc.ssl_target_name_override", name))

@@ -3,6 +3,8 @@
 import collections
 import json
 import logging
+import os
+import select
 import sys
 import threading
 import time
@@ -68,9 +70,49 @@ class RateLimit(logging.Filter):
             return True
 
 
+PATIENCE_SECONDS = 1.0
+"""Seconds that a line waits for a reader of standard error, while none was lost before it."""
+
+
+class DescriptorHandler(logging.Handler):
+    """Writes lines to a file descriptor, and loses those for which a pipe has no room.
+
+    A reader that stops would otherwise stop every thread that logs. The first line that is written
+    after that has the number of those that were lost, at least in part, as `lost`.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._lost = 0
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or count it as lost."""
+        try:
+            if lost := self._lost:
+                record.lost = lost
+            # The beginning of a lost line may be there.
+            text = "\n" * bool(lost) + self.format(record) + "\n"
+            data = text.encode(errors="backslashreplace")
+            while data:
+                if not self._poll.poll(0 if self._lost else PATIENCE_SECONDS * 1000):
+                    self._lost += 1
+                    return
+                # A descriptor that is ready takes so many bytes at once.
+                written = os.write(self._descriptor, data[: select.PIPE_BUF])
+                data = data[written:]
+            self._lost = 0
+        except Exception:
+            self.handleError(record)
+
+
 def configure_logs(level: str, stream: TextIO | None = None) -> None:
     """Log to `stream`, by default standard error, from `level` on, within a RateLimit."""
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler: logging.Handler = logging.StreamHandler(stream)
+    if stream is None and sys.stderr is not None:
+        handler = DescriptorHandler(sys.stderr.fileno())
     handler.setFormatter(JsonFormatter())
     handler.addFilter(RateLimit())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ConfigurationError, ending, fail
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.app.endings import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    ConfigurationError,
+    ending,
+    fail,
+    one_line,
+)
 from xla_server.app.options.flags import flag, with_flags
 from xla_server.app.options.settings import (
     CONFIG_VARIABLE,
@@ -62,3 +70,6 @@ def serve(
         fail(str(error), EXIT_USAGE)
     except (CannotListenError, PlatformError) as error:
         fail(str(error), EXIT_FAILED)
+    except ResourceExhaustedError as error:
+        # Such as a limit of threads.
+        fail(one_line(error), EXIT_FAILED)

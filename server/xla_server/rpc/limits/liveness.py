@@ -3,6 +3,7 @@
 import logging
 import threading
 
+from xla_server.execution.start_thread import start_thread
 from xla_server.rpc.peers.connections import Connections
 from xla_server.sessions.session_registry import SessionRegistry
 
@@ -25,8 +26,7 @@ class SessionReaper:
         limits = sessions.engine.limits
         quarter = min(sessions.grace_seconds, limits.upload_silence_seconds) / 4
         self._round = min(_ROUND_SECONDS, max(_SHORTEST_ROUND_SECONDS, quarter))
-        self._thread = threading.Thread(target=self._watch, name="sessions", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._watch, "sessions")
 
     def close(self) -> None:
         """Stop watching."""

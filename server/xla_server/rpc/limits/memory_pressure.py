@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xla_host import allocator
+from xla_server.execution.start_thread import start
 from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.connection_bytes import Received, received_bytes
 from xla_server.rpc.limits.idle_streams import IdleStreams, IdleTimer
@@ -73,7 +74,7 @@ class MemoryPressure:
     def start(self) -> None:
         """Start the thread."""
         if self._limit and self._resident():
-            self._thread.start()
+            start(self._thread)
 
     def close(self) -> None:
         """Stop the thread."""

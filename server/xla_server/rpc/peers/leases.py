@@ -12,6 +12,7 @@ import grpc
 
 from xla_contract.errors import XlaError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.start_thread import start
 from xla_server.identity.identity import Identity
 from xla_server.rpc.peers.gate import Gate
 
@@ -63,7 +64,7 @@ class Leases:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._thread.start()
+        start(self._thread)
 
     def close(self) -> None:
         """Stop watching; no effect if it has not begun."""

@@ -13,12 +13,12 @@ of arrival.
 """
 
 import dataclasses
-import threading
 import time
 from typing import Any
 
 import grpc
 
+from xla_server.execution.start_thread import start_thread
 from xla_server.rpc.grpc_internals import known_server
 from xla_server.rpc.peers.callers import host_of
 from xla_server.rpc.threads.fair_queue import FairQueue
@@ -83,10 +83,11 @@ class EventLoop:
         """Start the loop."""
         module, state = self._grpc, self._state
         with state.lock:
+            # First, as a server whose events no thread handles cannot be stopped.
+            start_thread(self._serve, "xla-events")
             state.server.start()
             state.stage = module._ServerStage.STARTED
             module._request_call(state)
-        threading.Thread(target=self._serve, name="xla-events", daemon=True).start()
 
     def _serve(self) -> None:
         while self._handle_completions() and self._begin_next():

@@ -7,6 +7,7 @@ one thread more, so such programs do not block others.
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -22,9 +23,9 @@ class SlotPool(Protocol):
 
 
 class Worker:
-    """A thread of a pool, with the program that it runs."""
+    """A thread of a pool, with the program that it runs; made in that thread."""
 
-    __slots__ = ("is_waiting", "pool", "time_slice")
+    __slots__ = ("_clock", "is_waiting", "pool", "time_slice")
 
     def __init__(self, pool: SlotPool | None) -> None:
         self.pool = pool
@@ -32,6 +33,14 @@ class Worker:
         """The program it runs, if `sessions.runs.time_slicing` schedules it."""
         self.is_waiting = False
         """True if it waits for others, and has lent its slot."""
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+
+    def processor_seconds(self) -> float:
+        """Return the processor time of the thread in seconds; 0 if it has ended."""
+        try:
+            return time.clock_gettime(self._clock)
+        except OSError:
+            return 0.0
 
 
 class _Here(threading.local):

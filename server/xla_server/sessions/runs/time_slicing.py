@@ -8,9 +8,10 @@ at points where they would notice a cancellation, between two instructions or in
 threads compete for the cores and for Python's lock, and a new program, which runs at once, gets its
 share.
 
-Turns go to identities, then to their connections, then to their sessions
-(`sessions.limits.rotation`). Each of n identities with programs that run for long has an n-th of
-the turns, however many programs it runs.
+Time slices go to identities, then to their connections, then to their sessions, by the processor
+time that their long-running programs took (`sessions.limits.shares.processor_shares`). Each of n
+identities with such programs has an n-th of it, however many programs it runs, and however unevenly
+the system gives cores to their threads.
 """
 
 import contextlib
@@ -25,20 +26,36 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.start_thread import start_thread
 from xla_server.sessions.limits.blocking import Worker, current_worker
 from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
-from xla_server.sessions.limits.shares.rotation import Rotation
+from xla_server.sessions.limits.shares.processor_shares import ProcessorShares
 from xla_server.target.available import available_cores
 
 PERIOD = 0.01
-"""Seconds between two polls of the running programs, and the length of one time slice."""
+"""Seconds between two polls of the running programs: the longest time slice on an idle core."""
+
+SLICE_SECONDS = PERIOD / 2
+"""Processor time after which the next poll ends a time slice, in seconds.
+
+It is less than the time between two polls, so that a program that has a core has slices of one
+poll.
+"""
 
 NEW_SECONDS = 0.02
 """Seconds that a program runs before it takes turns with others."""
 
 YOUNG_SECONDS = 1.0
-"""Seconds that one of the youngest programs, as many as cores, runs beside those in turns.
+"""Seconds that one of the youngest programs, as many as cores, runs beside those in time slices.
 
-Callers take turns for this, too.
+Programs of the callers that took the least processor time do so.
 """
+
+MAX_LEAD_SECONDS = 0.1
+"""Processor time that a caller has taken more than others, up to which its young programs run.
+
+They run beside time slices. A caller that begins programs all the time would otherwise have all of a core, or half of it.
+"""
+
+MIN_USE = 0.02
+"""Part of the wall time that a program in its time slice is charged at least."""
 
 LENDING_SECONDS = 0.05
 """Seconds that a program runs before it lends its slot."""
@@ -94,6 +111,12 @@ class TimeSlice:
     """Time at which it was first seen running, or last seen waiting for others."""
     last: float = 0.0
     """Time at which its last time slice began."""
+    slice_seconds: float = 0.0
+    """Seconds charged since then."""
+    charged_at: float = 0.0
+    """Time up to which it is charged."""
+    processor_seconds: float = 0.0
+    """Processor time of its thread up to which it is charged."""
     is_paused: bool = False
     is_lent: bool = False
 
@@ -102,6 +125,21 @@ class TimeSlice:
         if is_paused != self.is_paused:
             self.is_paused = is_paused
             (self.cancellation.pause if is_paused else self.cancellation.proceed)()
+
+    def charge(self, now: float) -> float:
+        """Return the seconds to charge for the time since the last call; 0 while it is paused.
+
+        A run is charged processor time, since its thread may wait long for a core that the system
+        gives to other processes. It is charged wall time while it is outside of its thread.
+        """
+        seconds, self.charged_at = now - self.charged_at, now
+        if self.is_paused:
+            return 0.0
+        before, self.processor_seconds = self.processor_seconds, self.worker.processor_seconds()
+        if not self.cancellation.is_outside:
+            seconds = max(self.processor_seconds - before, seconds * MIN_USE)
+        self.slice_seconds += seconds
+        return seconds
 
 
 class TimeSlicer:
@@ -113,13 +151,11 @@ class TimeSlicer:
     def __init__(self, at_once: int | None = None) -> None:
         self._at_once = at_once or available_cores()
         self._running: set[TimeSlice] = set()
-        self._changed_at = 0.0
         self._thread: threading.Thread | None = None
         self._is_asleep = True
         self._woken = threading.Event()
         self._has_paused = False
-        self._rotation = Rotation()
-        self._young_rotation = Rotation()
+        self._shares = ProcessorShares()
         self._lock = threading.Lock()
 
     def begin(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> TimeSlice:
@@ -198,7 +234,10 @@ class TimeSlicer:
         for time_slice in time_slices:
             if time_slice.worker.is_waiting or not time_slice.since:
                 # A waiting program uses no core; it counts as new when it resumes.
-                time_slice.since = time_slice.last = now
+                if not time_slice.since:
+                    # Its thread has run others before.
+                    time_slice.charge(now)
+                time_slice.since = time_slice.last = time_slice.charged_at = now
                 time_slice.pause(False)
                 continue
             seconds = now - time_slice.since
@@ -211,32 +250,38 @@ class TimeSlicer:
 
     def _let_run(self, long_running: list[TimeSlice], now: float) -> None:
         """Resume the long-running executions whose time slice it is, and pause the others."""
-        at_once = self._at_once
-        young = self._young_rotation.select(
-            [time_slice for time_slice in long_running if now - time_slice.since < YOUNG_SECONDS],
+        at_once, shares = self._at_once, self._shares
+        shares.keep({time_slice.flow for time_slice in long_running})
+        for time_slice in long_running:
+            shares.charge(time_slice.flow, time_slice.charge(now))
+        young = shares.select(
+            [
+                time_slice
+                for time_slice in long_running
+                if now - time_slice.since < YOUNG_SECONDS
+                and shares.lead(time_slice.flow) <= MAX_LEAD_SECONDS
+            ],
             at_once,
             _flow,
             lambda time_slice: -time_slice.since,
+            PERIOD,
         )
         beside = set(young)
         long_running = [time_slice for time_slice in long_running if time_slice not in beside]
         self._has_paused = len(long_running) > at_once
-        chosen: list[TimeSlice] = []
-        if now - self._changed_at < PERIOD:
-            chosen = [each for each in long_running if not each.is_paused][:at_once]
-        else:
-            self._changed_at = now
-        running = set(chosen)
+        chosen = [
+            time_slice
+            for time_slice in long_running
+            if not time_slice.is_paused and time_slice.slice_seconds < SLICE_SECONDS
+        ]
+        running = set(chosen[:at_once])
         others = [time_slice for time_slice in long_running if time_slice not in running]
         # Within a session, programs that have waited longest come first.
-        resumed = self._rotation.select(
-            others, at_once - len(chosen), _flow, lambda time_slice: time_slice.last
+        resumed = shares.select(
+            others, at_once - len(running), _flow, lambda time_slice: time_slice.last, PERIOD
         )
-        flows = {time_slice.flow for time_slice in (*young, *long_running)}
-        for rotation in (self._rotation, self._young_rotation):
-            rotation.forget_others(flows)
         for time_slice in resumed:
-            time_slice.last = now
+            time_slice.last, time_slice.slice_seconds = now, 0.0
         running.update(resumed)
         for time_slice in (*young, *running):
             time_slice.pause(False)

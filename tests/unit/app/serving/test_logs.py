@@ -1,15 +1,18 @@
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.unit.clock import Clock
+from xla_server.app.serving import logs
 from xla_server.app.serving.logs import (
     BURST_LINES,
     LINES_PER_SECOND,
+    DescriptorHandler,
     JsonFormatter,
     RateLimit,
     configure_logs,
@@ -72,3 +75,29 @@ def test_a_statement_logs_so_many_lines_at_once_and_for_each_second(root: loggin
     assert not any("left_out" in line for line in others)
     clock.now += 2 * BURST_LINES / LINES_PER_SECOND
     assert len(lines(BURST_LINES + 7)) == BURST_LINES
+
+
+def test_a_pipe_that_nobody_reads_stops_no_thread_and_lost_lines_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "PATIENCE_SECONDS", 0.01)
+    reading, writing = os.pipe()
+    handler, logger = DescriptorHandler(writing), logging.Logger("test")
+    handler.setFormatter(JsonFormatter())
+    logger.addHandler(handler)
+    with open(reading, "rb", buffering=0) as reader, open(writing, "wb"):
+        # More than pipes have room for.
+        for number in range(100):
+            logger.info("%d%s", number, "x" * 30_000)
+        os.set_blocking(reading, False)
+        # Maybe the last line is not whole.
+        lines = reader.read(1 << 24).split(b"\n")
+        logger.info("and on")
+        logger.info("as before")
+        after = list(filter(None, reader.read(1 << 24).splitlines()))
+    whole = [json.loads(line) for line in lines[:-1]]
+    assert len(whole) > 0
+    assert all("lost" not in entry for entry in whole)
+    again, last = map(json.loads, after)
+    assert (again["message"], again["lost"]) == ("and on", 100 - len(whole))
+    assert (last["message"], last.get("lost")) == ("as before", None)

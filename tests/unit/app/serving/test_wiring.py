@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.threads import no_threads
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.app import platforms
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.platform_names import Platform
@@ -96,6 +97,32 @@ def test_a_cache_of_kernels_is_writable_for_no_other_user(tmp_path: Path) -> Non
         platform="cpu",
         compilation_cache_dir=str(directory),
     )
+
+
+def test_a_server_that_may_start_too_few_threads_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All numbers of threads from 0 on, until the server starts."""
+    settings = Settings(listen=f"unix:{tmp_path}/s", platform="interpreter")
+    start, left, refusals = threading.Thread.start, [0], list[str]()
+
+    def start_some(thread: threading.Thread) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    for number in range(100):
+        left[0] = number
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(create_server(settings))
+                break
+            except ResourceExhaustedError as error:
+                refusals.append(error.message)
+    assert len(refusals) > 4
+    assert all("must be able to start threads" in refusal for refusal in refusals)
 
 
 def test_launched_executions_have_a_thread_where_the_system_refuses_more(tmp_path: Path) -> None:

@@ -9,8 +9,13 @@ from tests.unit.sessions.engines import Pool
 from tests.unit.threads import no_threads
 from xla_contract.errors import CancelledError
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.limits.blocking import current_worker, releasing_slot, worker_context
-from xla_server.sessions.limits.shares.caller import Flow
+from xla_server.sessions.limits.blocking import (
+    Worker,
+    current_worker,
+    releasing_slot,
+    worker_context,
+)
+from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.runs import time_slicing
 from xla_server.sessions.runs.time_slicing import (
     NEW_SECONDS,
@@ -40,8 +45,34 @@ def _running(time_slices: list[TimeSlice]) -> set[int]:
     return {number for number, time_slice in enumerate(time_slices) if not time_slice.is_paused}
 
 
+class _Thread(Worker):
+    """The thread of a program, whose processor time the test says."""
+
+    seconds = 0.0
+
+    def processor_seconds(self) -> float:
+        return self.seconds
+
+
+def _of(flow: Flow, count: int) -> list[TimeSlice]:
+    return [TimeSlice(Cancellation(), flow, _Thread(None)) for _ in range(count)]
+
+
 def _turns(count: int) -> list[TimeSlice]:
-    return [TimeSlice(Cancellation()) for _ in range(count)]
+    return _of(LOCAL_FLOW, count)
+
+
+def _age(time_slices: list[TimeSlice]) -> None:
+    """Let programs be too old to run beside turns."""
+    for time_slice in time_slices:
+        time_slice.since -= OLD
+
+
+def _use(time_slices: list[TimeSlice], seconds: float) -> None:
+    """Let programs that are not paused take so much processor time."""
+    for time_slice in time_slices:
+        if isinstance(time_slice.worker, _Thread) and not time_slice.is_paused:
+            time_slice.worker.seconds += seconds
 
 
 def test_what_has_just_begun_runs_however_much_does() -> None:
@@ -57,7 +88,8 @@ def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
     scheduler = TimeSlicer(2)
     scheduler.reschedule(time_slices, 5.0)
     for number in range(5):
-        scheduler.reschedule(time_slices, 5.0 + OLD + PERIOD * 1.5 * number)
+        _use(time_slices, PERIOD)
+        scheduler.reschedule(time_slices, 5.0 + OLD + PERIOD * number)
         running = _running(time_slices)
         assert len(running) == 2
         seen |= running
@@ -93,21 +125,76 @@ def test_the_youngest_run_beside_those_that_take_turns() -> None:
     assert len(_running([*old, *young])) == 2
 
 
-def _of(flow: Flow, count: int) -> list[TimeSlice]:
-    return [TimeSlice(Cancellation(), flow) for _ in range(count)]
-
-
 def test_callers_take_turns_whatever_number_of_programs_they_run() -> None:
     greedy, modest = _of(Flow("greedy", "1", "a"), 9), _of(Flow("modest", "2", "b"), 1)
     time_slices, scheduler, counts = [*greedy, *modest], TimeSlicer(1), [0] * 10
     scheduler.reschedule(time_slices, 5.0)
+    _age(time_slices)
     for number in range(20):
-        scheduler.reschedule(time_slices, 5.0 + OLD + PERIOD * 1.5 * number)
+        scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
         (running,) = _running(time_slices)
         counts[running] += 1
+        _use(time_slices, PERIOD)
     assert counts[9] == 10
     # Those of one caller still have the same number of turns each.
     assert max(counts[:9]) - min(counts[:9]) <= 1
+
+
+@pytest.mark.parametrize("starving", ["greedy", "modest", ""])
+def test_a_turn_lasts_until_the_system_has_given_it_a_core(starving: str) -> None:
+    """Threads of one client wait for a core five times as long as those of the other one."""
+    greedy, modest = _of(Flow("greedy", "1", "a"), 3), _of(Flow("modest", "2", "b"), 1)
+    time_slices, scheduler, seconds = [*greedy, *modest], TimeSlicer(1), [0.0] * 4
+    scheduler.reschedule(time_slices, 5.0)
+    _age(time_slices)
+    for number in range(1000):
+        scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
+        (running,) = _running(time_slices)
+        used = PERIOD / 5 if time_slices[running].flow.identity == starving else PERIOD
+        seconds[running] += used
+        _use(time_slices, used)
+    assert seconds[3] == pytest.approx(sum(seconds[:3]), abs=2 * PERIOD)
+    assert seconds[:3] == pytest.approx([seconds[3] / 3] * 3, abs=2 * PERIOD)
+
+
+def test_a_run_outside_of_its_thread_is_charged_wall_time() -> None:
+    outside, inside = _of(Flow("greedy", "1", "a"), 1), _of(Flow("modest", "2", "b"), 1)
+    time_slices, scheduler, counts = [*outside, *inside], TimeSlicer(1), [0, 0]
+    scheduler.reschedule(time_slices, 5.0)
+    _age(time_slices)
+    with outside[0].cancellation.outside():
+        for number in range(100):
+            scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
+            (running,) = _running(time_slices)
+            counts[running] += 1
+            _use(time_slices, PERIOD)
+    assert counts == pytest.approx([50, 50], abs=2)
+    # A thread that sleeps elsewhere has long turns, but does not keep one for ever.
+    before = counts[1]
+    for number in range(100, 200):
+        scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
+        (running,) = _running(time_slices)
+        counts[running] += 1
+        _use(inside, PERIOD)
+    assert 0 < counts[1] - before < 10
+
+
+def test_a_caller_that_begins_programs_all_the_time_has_no_more_than_others() -> None:
+    """Its young programs run beside turns only while it is little in advance."""
+    modest, scheduler = [*_of(Flow("ada"), 1), *_of(Flow("eve"), 1)], TimeSlicer(1)
+    scheduler.reschedule(modest, 5.0)
+    _age(modest)
+    greedy: list[TimeSlice] = []
+    seconds = 0.0
+    for number in range(1, 500):
+        if number % 5 == 0:
+            greedy = [*_of(Flow("greedy"), 1), *greedy[:3]]
+        time_slices = [*greedy, *modest]
+        scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
+        count = len(_running(time_slices))
+        seconds += PERIOD / count * len(_running(modest))
+        _use(time_slices, PERIOD / count)
+    assert seconds > 0.6 * 499 * PERIOD
 
 
 def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> None:
@@ -118,10 +205,12 @@ def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> Non
     )
     counts = dict.fromkeys(flows, 0)
     scheduler.reschedule(time_slices, 5.0)
+    _age(time_slices)
     for number in range(16):
-        scheduler.reschedule(time_slices, 5.0 + OLD + PERIOD * 1.5 * number)
+        scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
         (running,) = _running(time_slices)
         counts[time_slices[running].flow] += 1
+        _use(time_slices, PERIOD)
     assert list(counts.values()) == [2, 2, 4, 8]
 
 
@@ -140,12 +229,9 @@ def test_a_caller_that_begins_young_programs_for_ever_leaves_such_slots_to_other
 
 def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> None:
     time_slices, scheduler = _turns(4), TimeSlicer(1)
-    for time_slice in time_slices[1:]:
-        time_slice.worker = type(time_slice.worker)(None)
     scheduler.reschedule(time_slices, 5.0)
     scheduler.reschedule(time_slices, 5.0 + OLD)
     waiting = next(time_slice for time_slice in time_slices if time_slice.is_paused)
-    waiting.worker = type(waiting.worker)(None)
     waiting.worker.is_waiting = True
     scheduler.reschedule(time_slices, 5.0 + 2 * OLD)
     assert not waiting.is_paused

@@ -29,8 +29,9 @@ def main() -> None:
     parser.add_argument("--control", type=int, required=True)
     parser.add_argument("--shared", type=int, required=True)
     arguments = parser.parse_args()
-    # An interrupt of the terminal reaches the whole group; the server decides when workers end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A terminal and systemd signal the whole group; the server decides when workers end.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     control = socket.socket(fileno=arguments.control)
     shared = SharedMemory(arguments.shared)
     try:

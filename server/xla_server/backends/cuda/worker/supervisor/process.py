@@ -271,7 +271,8 @@ class _Stop:
         """Make a request that the worker answers soon after the cancellation."""
         self._is_waiting = True
         try:
-            return self._connection.call(body)
+            with self._cancellation.outside():
+                return self._connection.call(body)
         except protocol.RunCancelledError:
             self._cancellation.check()
             raise

@@ -236,13 +236,20 @@ def test_a_cancelled_step_abandons_its_run(worker: DeviceWorker) -> None:
     assert used(worker) == 0
 
 
-def test_calls_go_on_beside_a_run(pipes: Path, worker: DeviceWorker) -> None:
-    loaded = worker.load(program(launch("wait")))
-    running = InThread(run, loaded, uploaded(worker, ONE))
+def test_calls_go_on_beside_a_run_and_after_signals_to_the_group(
+    pipes: Path, worker: DeviceWorker
+) -> None:
+    loaded, cancellation = worker.load(program(launch("wait"))), Cancellation()
+    running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
     begun(pipes)
+    # Its thread takes no processor time.
+    assert cancellation.is_outside
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(worker.process().process_id, number)
     assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
     open_gate(pipes)
     assert running.result() == []
+    assert not cancellation.is_outside
 
 
 def test_a_closed_worker_is_gone_with_its_runs(pipes: Path, worker: DeviceWorker) -> None:
