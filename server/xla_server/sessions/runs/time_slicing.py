@@ -51,7 +51,7 @@ Programs of the callers that took the least processor time do so.
 MAX_LEAD_SECONDS = 0.1
 """Processor time that a caller has taken more than others, up to which its young programs run.
 
-They run beside time slices. A caller that begins programs all the time would otherwise have all of a core, or half of it.
+A caller that begins programs all the time would otherwise have all of a core, or half of it.
 """
 
 MIN_USE = 0.02
