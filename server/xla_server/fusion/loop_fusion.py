@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_contract.types.opcode import Opcode
+from xla_server.fusion.analysis.dense_updates import dense_updates
 from xla_server.fusion.analysis.fusible import (
     COSTLY,
     ONE_TO_ONE,
@@ -51,7 +52,8 @@ class LoopFusion:
         """Fuse in the entry and in the computations of its loops and branches."""
         editor, changed = Editor(module), False
         for computation in module.sequential():
-            changed |= _fuse(computation, self.target, editor)
+            is_entry = computation is module.entry
+            changed |= _fuse(computation, self.target, editor, is_entry=is_entry)
             editor.insert_inner(module, computation)
         return changed
 
@@ -59,13 +61,15 @@ class LoopFusion:
 class _Plan:
     """The choice of kernels: those that compute each instruction, and the loops in them."""
 
-    def __init__(self, computation: HloComputation, target: Target) -> None:
+    def __init__(self, computation: HloComputation, target: Target, *, is_entry: bool) -> None:
         self._tuning = target.tuning.fusions
         self._capability = target.capability
         self.readers = users(computation)
         self.fusible = {
             i for i in computation.instructions if is_fusible(i) or is_variadic_reduction(i)
         }
+        share = self._tuning.min_updated_share
+        self.fusible |= dense_updates(computation, self.readers, share, is_entry=is_entry)
         # Instruction -> its users, with the operand number at each.
         self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {}
         for i in computation.instructions:
@@ -99,6 +103,8 @@ class _Plan:
         if (
             i not in self.fusible
             or i is self.root
+            # Inlined, its tests of indices would be those of all its readers' operands.
+            or i.opcode is Opcode.DYNAMIC_UPDATE_SLICE
             or not readers
             or not all(map(self._may_fuse, readers))
             or not self._may_inline(i)
@@ -396,8 +402,8 @@ def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruc
     return found
 
 
-def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
-    plan = _Plan(computation, target)
+def _fuse(computation: HloComputation, target: Target, editor: Editor, *, is_entry: bool) -> bool:
+    plan = _Plan(computation, target, is_entry=is_entry)
 
     def fused(root: HloInstruction) -> HloInstruction | None:
         if root not in plan.fusible or not plan.is_stored(root) or root.opcode is Opcode.RESHAPE:
