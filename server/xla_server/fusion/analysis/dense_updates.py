@@ -17,8 +17,8 @@ def dense_updates(
 ) -> set[HloInstruction]:
     """Return the updates of at least a share of an array, at constant indices.
 
-    An update of a loop's state that reads elements next to its own is left out: stored first, it is
-    written in place, and the loop over the whole array would be followed by a copy.
+    An update of a loop's state that reads elements next to its own is left out: a loop over the
+    whole array cannot overwrite them, so its result would be copied to the state.
     """
     return {
         i
