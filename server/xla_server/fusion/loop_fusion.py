@@ -52,8 +52,7 @@ class LoopFusion:
         """Fuse in the entry and in the computations of its loops and branches."""
         editor, changed = Editor(module), False
         for computation in module.sequential():
-            is_entry = computation is module.entry
-            changed |= _fuse(computation, self.target, editor, is_entry=is_entry)
+            changed |= _fuse(computation, self.target, editor)
             editor.insert_inner(module, computation)
         return changed
 
@@ -61,15 +60,13 @@ class LoopFusion:
 class _Plan:
     """The choice of kernels: those that compute each instruction, and the loops in them."""
 
-    def __init__(self, computation: HloComputation, target: Target, *, is_entry: bool) -> None:
+    def __init__(self, computation: HloComputation, target: Target) -> None:
         self._tuning = target.tuning.fusions
         self._capability = target.capability
         self.readers = users(computation)
         self.fusible = {
             i for i in computation.instructions if is_fusible(i) or is_variadic_reduction(i)
-        }
-        share = self._tuning.min_updated_share
-        self.fusible |= dense_updates(computation, self.readers, share, is_entry=is_entry)
+        } | dense_updates(computation, self.readers, self._tuning.min_updated_share)
         # Instruction -> its users, with the operand number at each.
         self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {}
         for i in computation.instructions:
@@ -402,8 +399,8 @@ def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruc
     return found
 
 
-def _fuse(computation: HloComputation, target: Target, editor: Editor, *, is_entry: bool) -> bool:
-    plan = _Plan(computation, target, is_entry=is_entry)
+def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
+    plan = _Plan(computation, target)
 
     def fused(root: HloInstruction) -> HloInstruction | None:
         if root not in plan.fusible or not plan.is_stored(root) or root.opcode is Opcode.RESHAPE:

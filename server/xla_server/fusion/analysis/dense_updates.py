@@ -12,8 +12,6 @@ def dense_updates(
     computation: HloComputation,
     readers: Mapping[HloInstruction, Sequence[HloInstruction]],
     min_share: float,
-    *,
-    is_entry: bool,
 ) -> set[HloInstruction]:
     """Return the updates of at least a share of an array, at constant indices.
 
@@ -26,30 +24,26 @@ def dense_updates(
         if i.opcode is Opcode.DYNAMIC_UPDATE_SLICE
         and all(map(is_scalar_constant, i.operands[2:]))
         and i.operands[1].shape.element_count >= min_share * i.shape.element_count > 0
-        and (is_entry or not _reads_neighbours(i, computation.root, readers[i.operands[0]]))
+        and not _reads_old_neighbours(i, computation, readers[i.operands[0]])
     }
 
 
-def _reads_neighbours(
-    update: HloInstruction, root: HloInstruction, readers: Sequence[HloInstruction]
+def _reads_old_neighbours(
+    i: HloInstruction, computation: HloComputation, readers: Sequence[HloInstruction]
 ) -> bool:
-    """Return whether the loop of an update reads old elements, which nothing else needs, elsewhere.
-
-    `readers` are those of the old array.
-    """
-    old, new, *starts = update.operands
-    if old.opcode is not Opcode.GET_TUPLE_ELEMENT or root in readers:
+    """Return whether the loop of an update reads elements elsewhere of a state that it replaces."""
+    old, new, *starts = i.operands
+    is_state = old.opcode is Opcode.GET_TUPLE_ELEMENT and old.operands[0] in computation.parameters
+    if not is_state or computation.root in readers:
         return False
     first = tuple(start.attributes.literal.to_numpy().item() for start in starts)
-    others = {
-        i
-        for i in readers
-        if i is not update
+    fused = reached([new], lambda part: part.operands if is_fusible(part) else ())
+    return any(
+        old in part.operands
         and not (
-            i.opcode is Opcode.SLICE
-            and i.attributes.starts == first
-            and i.shape.dimensions == new.shape.dimensions
+            part.opcode is Opcode.SLICE
+            and part.attributes.starts == first
+            and part.shape.dimensions == new.shape.dimensions
         )
-    }
-    fused = reached([new], lambda i: i.operands if is_fusible(i) else ())
-    return not others.isdisjoint(fused)
+        for part in fused
+    )

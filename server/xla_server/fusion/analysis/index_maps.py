@@ -15,11 +15,6 @@ from xla_server.ir.analysis.affine import Affine, Computed, Modulus, Quotient, v
 from xla_server.ir.analysis.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloComputation, HloInstruction
 
-_GUARDED = frozenset(
-    {Opcode.CONCATENATE, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.PAD, Opcode.REDUCE_WINDOW}
-)
-"""Operations that read an operand only at some indices of the result."""
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IndexDependence:
@@ -83,7 +78,7 @@ class IndexMaps:
         """Return the evaluation of an operand at an unknown index that depends on the reader's."""
         own = reader if reader.opcode is Opcode.REDUCE_WINDOW else None
         key, guard = (reader, number, at), at.guard
-        if reader.opcode in _GUARDED:
+        if reader.opcode not in (Opcode.DYNAMIC_SLICE, Opcode.GATHER):
             (guard,) = self._indices((*key, "guard"), (2,), at.indices, own)
         sizes = reader.operands[number].shape.dimensions
         return Evaluation(at.kernel, self._indices(key, sizes, at.indices, own), guard)
