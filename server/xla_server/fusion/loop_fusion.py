@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_contract.types.opcode import Opcode
+from xla_server.fusion.analysis.dense_updates import dense_updates
 from xla_server.fusion.analysis.fusible import (
     COSTLY,
     ONE_TO_ONE,
@@ -65,7 +66,7 @@ class _Plan:
         self.readers = users(computation)
         self.fusible = {
             i for i in computation.instructions if is_fusible(i) or is_variadic_reduction(i)
-        }
+        } | dense_updates(computation, self.readers, self._tuning.min_updated_share)
         # Instruction -> its users, with the operand number at each.
         self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {}
         for i in computation.instructions:
@@ -99,6 +100,8 @@ class _Plan:
         if (
             i not in self.fusible
             or i is self.root
+            # Inlined, its tests of indices would be those of all its readers' operands.
+            or i.opcode is Opcode.DYNAMIC_UPDATE_SLICE
             or not readers
             or not all(map(self._may_fuse, readers))
             or not self._may_inline(i)

@@ -53,6 +53,11 @@ class Fusions:
     is tested. A scalar iteration takes about four additions more than a vectorised one, and storing
     the result costs one more launch, 4096 additions (LOG, reductions of pads and concatenates)."""
 
+    min_updated_share: float = 3 / 4
+    """Smallest share of an array whose update is computed in a loop over the whole array. The loop
+    also copies the rest, and saves a write and a read of the update (LOG, updates of most of an
+    array)."""
+
     min_vector_elements: int = 16
     """Fewest iterations of a loop for which functions are vectorised. Shorter runs of a concatenate
     fused into the loop over rows: 1.24 of XLA's time, stored 0.98 (LOG, concatenates of any number

@@ -26,6 +26,7 @@ def workloads() -> dict[str, Workload]:
         "collatz": Workload(_collatz, (np.int32(837799),)),
         "newton in a while": Workload(_newton, (np.abs(x[0]) + 1,)),
         "scan of 256 steps": Workload(_scan, (x,)),
+        "fields of a grid": Workload(_fields, tuple(Draws(9).f32(3, 300, 300))),
         "map over rows": Workload(lambda x: lax.map(lambda row: jnp.cumsum(row) * 2, x), (x,)),
     }
 
@@ -40,6 +41,19 @@ def _collatz(start: Any) -> Any:
 
 def _newton(x: Any) -> Any:
     return lax.fori_loop(0, 50, lambda _, y: 0.5 * (y + x / y), x)
+
+
+def _fields(ez: Any, hx: Any, hy: Any) -> Any:
+    """Steps of Maxwell's equations in two dimensions: each updates most of each field."""
+
+    def step(_: Any, fields: Any) -> Any:
+        ez, hx, hy = fields
+        hx = hx.at[:, :-1].add(-0.5 * (ez[:, 1:] - ez[:, :-1]))
+        hy = hy.at[:-1].add(0.5 * (ez[1:] - ez[:-1]))
+        curl = hy[1:-1, 1:-1] - hy[:-2, 1:-1] - hx[1:-1, 1:-1] + hx[1:-1, :-2]
+        return ez.at[1:-1, 1:-1].add(0.5 * curl), hx, hy
+
+    return lax.fori_loop(0, 20, step, (ez, hx, hy))
 
 
 def _scan(x: Any) -> Any:

@@ -166,6 +166,8 @@ class Tracer:
         """A computed integer as an index, clamped to 0 .. high; a constant stays constant."""
         if high <= 0:
             return Affine(0)
+        if isinstance(node, Immediate):
+            return Affine(min(max(node.constant.parts[0], 0), high))
         known = position_of(node)
         if known is not None and known.low >= 0 and known.high <= high:
             return known

@@ -78,7 +78,7 @@ class IndexMaps:
         """Return the evaluation of an operand at an unknown index that depends on the reader's."""
         own = reader if reader.opcode is Opcode.REDUCE_WINDOW else None
         key, guard = (reader, number, at), at.guard
-        if reader.opcode in (Opcode.CONCATENATE, Opcode.PAD, Opcode.REDUCE_WINDOW):
+        if reader.opcode not in (Opcode.DYNAMIC_SLICE, Opcode.GATHER):
             (guard,) = self._indices((*key, "guard"), (2,), at.indices, own)
         sizes = reader.operands[number].shape.dimensions
         return Evaluation(at.kernel, self._indices(key, sizes, at.indices, own), guard)

@@ -6,8 +6,10 @@ import pytest
 
 from tests.unit.codegen.trace.traced import expression, traced
 from tests.unit.passes.passing import stated
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace import tracer as tracing
 from xla_server.codegen.trace.graph import Apply, Immediate, Load
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import NEVER, TooManyCopiesError, Tracer, integer
 from xla_server.ir.analysis.affine import Affine, Variable, variable
@@ -48,12 +50,22 @@ def test_a_value_that_is_never_chosen_is_not_computed() -> None:
 
 def test_a_clamped_number_is_an_index_within_bounds() -> None:
     tracer = Tracer(RULES, {})
-    index = tracer.clamped(Immediate.of("i32", 7), 3)
+    signed, unsigned = (
+        Load(0, KERNEL_TYPE[kind], Affine(0), 1) for kind in (ElementType.S32, ElementType.U64)
+    )
+    index = tracer.clamped(signed, 3)
     assert (index.low, index.high) == (0, 3)
-    assert tracer.clamped(Immediate.of("i32", 7), 0) == Affine(0)
+    assert tracer.clamped(signed, 0) == Affine(0)
     # Beyond i64 a number of u64 would become negative.
-    (atom, _), *_ = tracer.clamped(Immediate.of("u64", 2**64 - 1), 3).terms
-    assert "to_i64(minimum(18446744073709551615, 3))" in expression(atom.node)  # type: ignore[union-attr, arg-type]
+    (atom, _), *_ = tracer.clamped(unsigned, 3).terms
+    assert "to_i64(minimum(" in expression(atom.node)  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "clamped"), [("i32", 2, 2), ("i32", -7, 0), ("u64", 2**64 - 1, 3)]
+)
+def test_a_clamped_constant_is_a_constant(kind: str, number: int, clamped: int) -> None:
+    assert Tracer(RULES, {}).clamped(Immediate.of(kind, number), 3) == Affine(clamped)
 
 
 def test_loads_under_a_guard_have_it_and_those_outside_do_not() -> None:

@@ -1,5 +1,6 @@
 """Lowering of instructions that move no data: tuples, control flow, aliases, tokens."""
 
+import collections
 from collections.abc import Mapping
 
 import numpy as np
@@ -121,22 +122,27 @@ def _state(
 
 
 def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
-    """Copy a state's next values into it as if at once: some may be other elements of it."""
-    pairs = [
-        (to, origin)
-        for to, origin in zip(leaves(target), leaves(source), strict=True)
-        if to is not origin
-    ]
-    overwritten = {to for to, _ in pairs}
-    kept = []
-    for to, origin in pairs:
-        if origin in overwritten:
-            saved = lowering.new(origin.shape, f"{origin.name}.saved")
-            lowering.add(CopyThunk(saved, origin))
-            origin = saved
-        kept.append((to, origin))
-    for to, origin in kept:
+    """Copy a state's next values into it as if at once: some may be other elements of it.
+
+    An element is overwritten after it was copied to others. One of each cycle is saved for that.
+    """
+    pairs = zip(leaves(target), leaves(source), strict=True)
+    waiting = {to: origin for to, origin in pairs if to is not origin}
+    reads = collections.Counter(waiting.values())
+    free = collections.deque(to for to in waiting if not reads[to])
+    while waiting:
+        if not free:
+            to = next(iter(waiting))
+            saved = lowering.new(to.shape, f"{to.name}.saved")
+            lowering.add(CopyThunk(saved, to))
+            waiting = {each: saved if origin is to else origin for each, origin in waiting.items()}
+            free.append(to)
+        to = free.popleft()
+        origin = waiting.pop(to)
         lowering.add(CopyThunk(to, origin))
+        reads[origin] -= 1
+        if origin in waiting and not reads[origin]:
+            free.append(origin)
 
 
 def _conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:

@@ -15,7 +15,7 @@ MAX_PARTS = 256
 
 
 def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Simplify a slice: of everything, a slice, or one part of a concatenation."""
+    """Simplify a slice: of everything, a slice, a broadcast, or one part of a concatenation."""
     (operand,) = i.operands
     a = i.attributes
     if i.shape.dimensions == operand.shape.dimensions:
@@ -34,6 +34,11 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return editor.sliced(operand.operands[0], starts, limits, strides)
     if operand.opcode is Opcode.CONCATENATE:
         return _of_one_part(i, operand, editor)
+    if operand.opcode is Opcode.BROADCAST:
+        mapped = operand.attributes.dimensions
+        bounds = ([each[d] for d in mapped] for each in (a.starts, a.limits, a.strides))
+        kept = editor.sliced(operand.operands[0], *bounds)
+        return editor.broadcast(kept, mapped, i.shape.dimensions)
     return None
 
 

@@ -71,13 +71,47 @@ def test_what_a_body_hands_on_is_not_copied() -> None:
     assert not {"b", "c"} & initial
 
 
-def test_state_that_moves_within_the_state_is_saved_first() -> None:
+def test_one_element_of_a_cycle_of_the_state_is_saved() -> None:
     text = LOOP.format(read="x", first="y", second="x")
     copies = [thunk for thunk in _code(text).thunks if isinstance(thunk, CopyThunk)]
-    assert sum(row.target.name.endswith(".saved") for row in copies) == 2
+    assert sum(thunk.target.name.endswith(".saved") for thunk in copies) == 1
     found = on_cpu(parse_module(text), [np.int32(0), *ARRAYS])
     # Five times the other way round.
     np.testing.assert_array_equal(found, [ARRAYS[1], ARRAYS[0]])
+
+
+def test_state_that_shifts_is_copied_from_its_end() -> None:
+    text = LOOP.format(read="x", first="r", second="x")
+    copies = [row for row in _code(text).thunks if isinstance(row, CopyThunk)]
+    assert not any(row.target.name.endswith(".saved") for row in copies)
+    found = on_cpu(parse_module(text), [np.int32(0), *ARRAYS])
+    # Five and four times 4 more.
+    np.testing.assert_array_equal(found, [ARRAYS[0] + 20, ARRAYS[0] + 16])
+
+
+@pytest.mark.parametrize("order", [(1, 2, 0, 4, 3, 5), (1, 1, 3, 0, 2, 2), (4, 0, 4, 2, 3, 0)])
+def test_state_in_any_order_is_copied_as_if_at_once(order: tuple[int, ...]) -> None:
+    state = f"(s32[], {', '.join(['f32[9]'] * 6)})"
+    elements = [f"x{n} = f32[9] get-tuple-element(s), index={n + 1}" for n in range(6)]
+    module = parse_module(
+        f"""HloModule m
+    body {{ s = {state} parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      {"; ".join(elements)}
+      ROOT t = {state} tuple(j, {", ".join(f"x{n}" for n in order)}) }}
+    test {{ s = {state} parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      limit = s32[] constant(2)
+      ROOT l = pred[] compare(i, limit), direction=LT }}
+    ENTRY e {{ zero = s32[] constant(0)
+      {"; ".join(f"x{n} = f32[9] parameter({n})" for n in range(6))}
+      s = {state} tuple(zero, {", ".join(f"x{n}" for n in range(6))})
+      ROOT w = {state} while(s), condition=test, body=body }}""".replace("; ", "\n")
+    )
+    _, *found = on_cpu(module, [np.full(9, n, np.float32) for n in range(6)])
+    assert [part[0] for part in found] == [order[n] for n in order]
 
 
 def test_a_predicate_branches_and_an_index_switches() -> None:
