@@ -91,8 +91,10 @@ LIMITS = {
     "codegen/kernel_ir/kernel.py": {"VECTOR_ITEMS"},
     "codegen/kernel_ir/unrolling.py": {
         "LOOP_COPIES",
+        "MAX_COLUMN_STATEMENTS",
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
+        "MIN_COLUMN_STRIDE",
         "MIN_LEFT",
         "MIN_SUMS",
         "VECTOR_COPIES",
