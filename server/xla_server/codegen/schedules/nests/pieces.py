@@ -84,10 +84,10 @@ def piece_kernel(
     off_edges = [size // tuned.edge_parts for size in dimensions]
     apart = [min(size, tuned.min_part) for size in off_edges]
     inside_rows = [*(size + 1 for size in dimensions[:-1]), 1]
-    is_small = not is_repeated and math.prod(dimensions) <= tuned.max_small
+    is_bound = math.prod(dimensions) <= tuned.max_small or max(dimensions) >= tuned.min_bound_row
     few = max(tuned.min_copied_nodes, tuned.max_copies * len(nodes))
     attempts = [(everywhere, min(few, tuned.max_nodes)), (apart, tuned.max_nodes)]
-    attempts = attempts if is_small else [(everywhere, tuned.max_nodes)]
+    attempts = attempts if is_bound and not is_repeated else [(everywhere, tuned.max_nodes)]
     attempts += [(off_edges, tuned.max_nodes), (inside_rows, tuned.max_nodes)]
     for shortest, limit in attempts:
         cutting = _Cutting(make, tuned, limit, shortest)
