@@ -63,6 +63,7 @@ FUNCTIONS = ("codegen/functions/bits", "codegen/functions/complex", "codegen/fun
 
 ROUTINES = {
     "codegen/routines/movement/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},
+    "codegen/routines/contraction/winograd_block.py": {"GAP_BYTES"},
     "codegen/routines/contraction/gemm_panels.py": {"_CHUNK"},
     "codegen/routines/contraction/gemm_tiles.py": {
         "_LINE",

@@ -111,9 +111,10 @@ def fits(phases: Sequence[Phase]) -> bool:
 
 def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
     """Add the kernel that transforms weights; a work item is an input feature."""
-    shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
-    points = lowering.new(shape, f"{kernel.name}.points")
     square = 4 * phase.inputs * phase.outputs
+    apart = square + winograd_block.GAP_BYTES
+    shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, apart // 4))
+    points = lowering.new(shape, f"{kernel.name}.points")
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
     building, names = EpilogueKernel(), Names()
@@ -131,8 +132,8 @@ def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
                     "down": down.tap_step * TAPS * square,
                     "across": across.tap_step * square,
                     "target": written + each.axis * (4 * columns * phase.inputs),
-                    "target_down": SIDE * square,
-                    "target_across": square,
+                    "target_down": SIDE * apart,
+                    "target_across": apart,
                     "count": columns,
                 }
                 each.call(TRANSFORM_WEIGHTS, operands)
