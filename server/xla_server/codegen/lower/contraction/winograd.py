@@ -11,6 +11,7 @@ such results are computed again without the transform.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
@@ -98,14 +99,17 @@ def fits(phases: Sequence[Phase]) -> bool:
     if len(phases) != 1 or phases[0].kind != "f32" or phases[0].groups > 1:
         return False
     (phase,) = phases
+    tuned, positions = phase.tuning, phase.batch * math.prod(line.results for line in phase.lines)
     return (
         len(phase.lines) == 2
+        and positions >= tuned.min_winograd_positions
+        and phase.inputs * phase.outputs <= positions * tuned.max_winograd_pairs
         and all(
             (line.taps, line.step, line.reach, line.apart) == (TAPS, 1, 1, 1)
-            and line.results >= phase.tuning.min_winograd_results
+            and line.results >= tuned.min_winograd_results
             for line in phase.lines
         )
-        and min(phase.inputs, phase.outputs) >= phase.tuning.min_winograd_features
+        and min(phase.inputs, phase.outputs) >= tuned.min_winograd_features
     )
 
 
