@@ -1,6 +1,7 @@
 """Nests cut where the operands of a concatenate meet and at the edges of a pad."""
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -170,6 +171,20 @@ def test_copies_of_a_filter_are_bound_over_few_elements_and_long_rows() -> None:
     counts = [text.count("store_f32(") for module in modules for text in texts_of(module)]
     assert counts == [2, 15, 2]
     assert_equal_bits(on_cpu(modules[0], (few,))[0], interpreted(modules[0], (few,))[0])
+
+
+@pytest.mark.parametrize(("side", "is_cut"), [(12, False), (32, True)])
+def test_pieces_have_no_more_operations_than_the_result_has_elements(
+    side: int, is_cut: bool
+) -> None:
+    def summed(x: Any) -> Any:
+        ways = itertools.product(range(3), repeat=2)
+        padded = [jnp.pad(x, ((a, 2 - a), (b, 2 - b)))[1:-1, 1:-1] for a, b in ways]
+        return sum(each * (by + 0.5) for by, each in enumerate(padded))
+
+    x = _RANDOM.standard_normal((side, side)).astype(np.float32)
+    (text,) = texts_of(imported(lower(summed, x)))
+    assert (text.count("store_f32(") == 9) is is_cut
 
 
 def test_where_only_rows_are_cut_tests_choose_between_rows() -> None:
