@@ -93,6 +93,7 @@ LIMITS = {
     "codegen/kernel_ir/unrolling.py": {
         "LOOP_COPIES",
         "MAX_COLUMN_STATEMENTS",
+        "MAX_COPIED_STATEMENTS",
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
         "MIN_COLUMN_STRIDE",

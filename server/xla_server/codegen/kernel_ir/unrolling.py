@@ -40,6 +40,10 @@ MIN_SUMS = 4
 """The same of a loop of sums: f32[20000,8] times [8,8] takes 37 us, unrolled 65, and a quarter of
 the time to compile; three columns take 22 us, unrolled 15 (LOG, cold compilation by class)."""
 
+MAX_COPIED_STATEMENTS = 256
+"""Most statements in all copies of a loop's body. Six results of a padded 3x3 window, side by side,
+took 2 times as long to compile, and as long to run (LOG, edges of filters)."""
+
 MAX_COLUMN_STATEMENTS = 64
 """Most statements in all copies of a loop over a column, such as an edge of few rows: these gain
 little. A filter of 9 taps over 8 rows took 4 times as long to compile (LOG, edges of filters)."""
@@ -49,7 +53,7 @@ MIN_COLUMN_STRIDE = 16
 
 
 def is_unrolled(loop: For) -> bool:
-    """Return whether a loop is unrolled. One that calls routines, or of a long column, is not.
+    """Return whether a loop is unrolled. One that calls routines, or of too much code, is not.
 
     Nor is one of three or more iterations that store loads at loaded indices, or results of costly
     functions: LLVM vectorises the loop, but not its copies. Nor is one of four or more neighbouring
@@ -57,6 +61,8 @@ def is_unrolled(loop: For) -> bool:
     """
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES and not is_long_column(loop)
+    statements = (constant_iterations(loop) or 0) * sum(1 for _ in walk(loop.body))
+    is_small = is_small and statements <= MAX_COPIED_STATEMENTS
     is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
     is_row = (constant_iterations(loop) or 0) >= MIN_SUMS and is_of_sums(loop)
     has_calls = any(isinstance(s, Call) and not s.routine.is_inlined for s, _ in walk(loop.body))

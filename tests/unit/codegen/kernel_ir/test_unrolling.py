@@ -120,6 +120,12 @@ def test_long_columns_stay_a_loop(
     assert unrolled(loop(iterations, *[store] * statements)) == expected
 
 
+@pytest.mark.parametrize(("statements", "expected"), [(32, True), (33, False)])
+def test_long_bodies_stay_a_loop(statements: int, expected: bool) -> None:
+    assert is_unrolled(loop(8, *[STORE] * statements)) is expected
+    assert is_unrolled(loop(8, If(TEST, (STORE,) * (statements - 1), ()))) is expected
+
+
 @pytest.mark.parametrize(("is_inlined", "expected"), [(False, False), (True, True)])
 def test_loops_that_call_routines_stay(is_inlined: bool, expected: bool) -> None:
     call = Call(Routine("f", (), is_inlined=is_inlined), ())
