@@ -79,8 +79,13 @@ class Pieces:
     takes longer than the tests that stay. With 100,000 elements a filter of 15 taps over rows of
     200 took 1.3 times as long (LOG, cold compilation by class)."""
 
+    min_bound_row: int = 1024
+    """Shortest dimension, in elements, of a larger nest that is bound by `max_copies`: the edges of
+    windows are a small part of it. A filter of 14 taps over 5 rows of 6849 took 340 ms to compile
+    in 14 parts, 110 in three, and as long to run (LOG, edges of filters)."""
+
     max_copies: int = 4
-    """Most copies of a small nest's operations in all loops, unless parts between cuts have
+    """Most copies of such a nest's operations in all loops, unless parts between cuts have
     `min_part` elements. A filter of n taps over a padded row has n cuts side by side, so n copies
     of n operations: 15 taps took 1.4 times as long to compile (same section)."""
 

@@ -223,6 +223,14 @@ class Convolutions:
     min_winograd_results: int = 6
     """Fewest results along a dimension for Winograd: few results of the 4x4 tiles are discarded."""
 
+    min_winograd_positions: int = 64
+    """Fewest positions of results, of all images, for which it pays to transform weights. One image
+    of 7x7 takes 0.9 to 2.5 of the time of tiles, of 10x10 0.7 to 0.9 (LOG, edges of filters)."""
+
+    max_winograd_pairs: int = 2048
+    """Most pairs of features for each of these positions. More weights are in no cache: of 512 by
+    512 features 10x10 takes 1.7 of the time of tiles, 12x12 1.0, 14x14 0.9 (same section)."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FreeSums:

@@ -63,6 +63,7 @@ FUNCTIONS = ("codegen/functions/bits", "codegen/functions/complex", "codegen/fun
 
 ROUTINES = {
     "codegen/routines/movement/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},
+    "codegen/routines/contraction/winograd_block.py": {"GAP_BYTES"},
     "codegen/routines/contraction/gemm_panels.py": {"_CHUNK"},
     "codegen/routines/contraction/gemm_tiles.py": {
         "_LINE",
@@ -91,8 +92,11 @@ LIMITS = {
     "codegen/kernel_ir/kernel.py": {"VECTOR_ITEMS"},
     "codegen/kernel_ir/unrolling.py": {
         "LOOP_COPIES",
+        "MAX_COLUMN_STATEMENTS",
+        "MAX_COPIED_STATEMENTS",
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
+        "MIN_COLUMN_STRIDE",
         "MIN_LEFT",
         "MIN_SUMS",
         "VECTOR_COPIES",

@@ -8,7 +8,7 @@ from llvmlite import ir
 from xla_server.codegen.kernel_ir.analysis import vectors
 from xla_server.codegen.kernel_ir.analysis.counts import work_of
 from xla_server.codegen.kernel_ir.statements import Call, For, ParallelFor
-from xla_server.codegen.kernel_ir.unrolling import constant_iterations
+from xla_server.codegen.kernel_ir.unrolling import constant_iterations, is_long_column
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
@@ -28,7 +28,8 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
     """Return the request to vectorise a loop; None to request nothing.
 
     It is returned for loops marked for vectors, sums of elements that are loaded one by one, and
-    loops of a small constant number of iterations that store values and carry none.
+    loops of a small constant number of iterations that store values and carry none. Those that
+    store long columns are requested not to be vectorised.
     """
     if loop.vectorised:
         return VECTORISED
@@ -38,6 +39,8 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
         return {"llvm.loop.vectorize.width": short.elements_apart, "llvm.loop.interleave.count": 1}
     if iterations is None or iterations >= short.max_iterations:
         return None
+    if is_long_column(loop):
+        return SCALAR
     if not iterations % short.vector_elements:
         return None
     if not vectors.is_of_stores(loop):

@@ -6,7 +6,13 @@ faster.
 
 from collections.abc import Sequence
 
-from xla_server.codegen.kernel_ir.analysis.vectors import is_of_functions, is_of_lookups, is_of_sums
+from xla_server.codegen.kernel_ir.analysis.vectors import (
+    is_of_functions,
+    is_of_lookups,
+    is_of_stores,
+    is_of_sums,
+    stores_apart,
+)
 from xla_server.codegen.kernel_ir.expressions import known
 from xla_server.codegen.kernel_ir.statements import Call, For, Statement, While, blocks_of
 from xla_server.codegen.kernel_ir.walk import walk
@@ -34,20 +40,43 @@ MIN_SUMS = 4
 """The same of a loop of sums: f32[20000,8] times [8,8] takes 37 us, unrolled 65, and a quarter of
 the time to compile; three columns take 22 us, unrolled 15 (LOG, cold compilation by class)."""
 
+MAX_COPIED_STATEMENTS = 256
+"""Most statements in all copies of a loop's body. Six results of a padded 3x3 window, side by side,
+took 2 times as long to compile, and as long to run (LOG, edges of filters)."""
+
+MAX_COLUMN_STATEMENTS = 64
+"""Most statements in all copies of a loop over a column, such as an edge of few rows: these gain
+little. A filter of 9 taps over 8 rows took 4 times as long to compile (LOG, edges of filters)."""
+
+MIN_COLUMN_STRIDE = 16
+"""Fewest elements between two of a column: a cache line of f32. Nearer ones share vectors."""
+
 
 def is_unrolled(loop: For) -> bool:
-    """Return whether a loop is unrolled. One that calls routines is not.
+    """Return whether a loop is unrolled. One that calls routines, or of too much code, is not.
 
     Nor is one of three or more iterations that store loads at loaded indices, or results of costly
     functions: LLVM vectorises the loop, but not its copies. Nor is one of four or more neighbouring
     sums of products.
     """
     copies = _copies([loop])
-    is_small = _is_short(loop) and copies <= MAX_COPIES
+    is_small = _is_short(loop) and copies <= MAX_COPIES and not is_long_column(loop)
+    statements = (constant_iterations(loop) or 0) * sum(1 for _ in walk(loop.body))
+    is_small = is_small and statements <= MAX_COPIED_STATEMENTS
     is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
     is_row = (constant_iterations(loop) or 0) >= MIN_SUMS and is_of_sums(loop)
     has_calls = any(isinstance(s, Call) and not s.routine.is_inlined for s, _ in walk(loop.body))
     return is_small and not (has_calls or is_left or is_row)
+
+
+def is_long_column(loop: For) -> bool:
+    """Return whether a loop stores a column by more statements than are worth copies or vectors.
+
+    LLVM would load and store each element of a vector by itself, so vectors are as much code.
+    """
+    statements = (constant_iterations(loop) or 0) * len(loop.body)
+    is_long = statements > MAX_COLUMN_STATEMENTS
+    return is_long and is_of_stores(loop) and stores_apart(loop, MIN_COLUMN_STRIDE)
 
 
 def constant_iterations(loop: For | While) -> int | None:

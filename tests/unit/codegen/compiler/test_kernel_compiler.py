@@ -57,6 +57,43 @@ def test_copies_of_a_long_loop_load_an_element_once() -> None:
     assert optimised(text, machine).count(" = load float,") == 5
 
 
+def branches_between_loads(count: int) -> str:
+    """Write a function that loads an element in both arms of a branch, and again `count` later."""
+    steps = "".join(
+        f"""
+step{n}:
+  %test{n} = icmp eq i64 %number, {n * n}
+  br i1 %test{n}, label %inside{n}, label %step{n + 1}
+inside{n}:
+  store volatile i64 {n}, ptr %to
+  br label %step{n + 1}"""
+        for n in range(count)
+    )
+    arms = "".join(
+        f"""
+arm{n}:
+  store volatile i64 {n}, ptr %to
+  %loaded{n} = load i64, ptr %place
+  %product{n} = mul i64 %loaded{n}, {n + 3}
+  store volatile i64 %product{n}, ptr %to
+  br label %step0"""
+        for n in range(2)
+    )
+    return f"""define i64 @f(ptr noalias %place, ptr noalias %to, i1 %first, i64 %number) {{
+  br i1 %first, label %arm0, label %arm1{arms}{steps}
+step{count}:
+  %again = load i64, ptr %place
+  ret i64 %again
+}}
+"""
+
+
+@pytest.mark.parametrize(("branches", "loads"), [(3, 2), (20, 3)])
+def test_earlier_loads_are_looked_for_in_few_blocks(branches: int, loads: int) -> None:
+    text = optimised(branches_between_loads(branches), MACHINES["avx512"])
+    assert text.count(" = load i64") == loads
+
+
 _GROWTH = """
 import gc, sys
 from pathlib import Path

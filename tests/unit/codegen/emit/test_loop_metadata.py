@@ -93,6 +93,13 @@ def test_lookups_complex_elements_and_short_operations_have_no_masks(
         assert vector_request(loop, machine) == expected
 
 
+@pytest.mark.parametrize(("statements", "expected"), [(6, VECTORISED), (7, SCALAR)])
+def test_long_columns_are_not_vectorised(statements: int, expected: Request) -> None:
+    store = Store(WRITE, Type.F32, Index(0, ((AXIS, 400),)), ELEMENT)
+    column = For(AXIS, Index(0), Index(10), (store,) * statements, 1)
+    assert vector_request(column, MACHINES["avx512"]) == expected
+
+
 def test_loops_without_stores_have_none() -> None:
     loop = For(AXIS, Index(0), Index(15), (Let(ITEM, AXIS),), 15)
     assert vector_request(loop, MACHINES["avx2"]) is None

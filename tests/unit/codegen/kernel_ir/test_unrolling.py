@@ -109,6 +109,23 @@ def test_short_loops_are_unrolled(statement: For, expected: int) -> None:
     assert unrolled(statement) == expected
 
 
+@pytest.mark.parametrize(
+    ("iterations", "statements", "stride", "expected"),
+    [(8, 8, 400, 1), (8, 9, 400, 0), (8, 9, 16, 0), (8, 9, 15, 1), (2, 40, 400, 0)],
+)
+def test_long_columns_stay_a_loop(
+    iterations: int, statements: int, stride: int, expected: int
+) -> None:
+    store = Store(WRITE, Type.F32, Index(0, ((AXIS, stride),)), ELEMENT)
+    assert unrolled(loop(iterations, *[store] * statements)) == expected
+
+
+@pytest.mark.parametrize(("statements", "expected"), [(32, True), (33, False)])
+def test_long_bodies_stay_a_loop(statements: int, expected: bool) -> None:
+    assert is_unrolled(loop(8, *[STORE] * statements)) is expected
+    assert is_unrolled(loop(8, If(TEST, (STORE,) * (statements - 1), ()))) is expected
+
+
 @pytest.mark.parametrize(("is_inlined", "expected"), [(False, False), (True, True)])
 def test_loops_that_call_routines_stay(is_inlined: bool, expected: bool) -> None:
     call = Call(Routine("f", (), is_inlined=is_inlined), ())

@@ -107,8 +107,8 @@ def gains_by_masks(loop: For) -> bool:
     return any(map(_is_costly, found)) and not is_complex and not is_of_lookups(loop)
 
 
-def stores_apart(part: ParallelFor) -> bool:
-    """Return whether successive work items store elements that are not neighbours.
+def stores_apart(part: For | ParallelFor, least: int = 2) -> bool:
+    """Return whether successive iterations store elements that are `least` apart or further.
 
     Kernels with costly functions are left out: vectors save more than their stores cost.
     """
@@ -122,7 +122,7 @@ def stores_apart(part: ParallelFor) -> bool:
         for store in statements
         if isinstance(store, Store) and isinstance(store.index, ir.Index)
     ]
-    return any(abs(step) > 1 for step in steps)
+    return any(abs(step) >= least for step in steps)
 
 
 def _read_by(loop: For) -> list[ir.Expression]:

@@ -11,6 +11,7 @@ such results are computed again without the transform.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
@@ -98,22 +99,26 @@ def fits(phases: Sequence[Phase]) -> bool:
     if len(phases) != 1 or phases[0].kind != "f32" or phases[0].groups > 1:
         return False
     (phase,) = phases
+    tuned, positions = phase.tuning, phase.batch * math.prod(line.results for line in phase.lines)
     return (
         len(phase.lines) == 2
+        and positions >= tuned.min_winograd_positions
+        and phase.inputs * phase.outputs <= positions * tuned.max_winograd_pairs
         and all(
             (line.taps, line.step, line.reach, line.apart) == (TAPS, 1, 1, 1)
-            and line.results >= phase.tuning.min_winograd_results
+            and line.results >= tuned.min_winograd_results
             for line in phase.lines
         )
-        and min(phase.inputs, phase.outputs) >= phase.tuning.min_winograd_features
+        and min(phase.inputs, phase.outputs) >= tuned.min_winograd_features
     )
 
 
 def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
     """Add the kernel that transforms weights; a work item is an input feature."""
-    shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
-    points = lowering.new(shape, f"{kernel.name}.points")
     square = 4 * phase.inputs * phase.outputs
+    apart = square + winograd_block.GAP_BYTES
+    shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, apart // 4))
+    points = lowering.new(shape, f"{kernel.name}.points")
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
     building, names = EpilogueKernel(), Names()
@@ -131,8 +136,8 @@ def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
                     "down": down.tap_step * TAPS * square,
                     "across": across.tap_step * square,
                     "target": written + each.axis * (4 * columns * phase.inputs),
-                    "target_down": SIDE * square,
-                    "target_across": square,
+                    "target_down": SIDE * apart,
+                    "target_across": apart,
                     "count": columns,
                 }
                 each.call(TRANSFORM_WEIGHTS, operands)

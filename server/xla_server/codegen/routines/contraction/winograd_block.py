@@ -41,6 +41,10 @@ _ELEMENTS = (RESULTS - 1) * SIDE + RESULTS
 order."""
 
 
+GAP_BYTES = 64
+"""Bytes between the weights of two points, a cache line. Without them points of 512 by 512 features
+are 1 MiB apart, so that all 36 elements of a transform share one set of a cache."""
+
 _transform_input: Any = WINOGRAD_TRANSFORMS["winograd_input"]
 _transform_result: Any = WINOGRAD_TRANSFORMS["winograd_result"]
 
@@ -117,7 +121,7 @@ def _block(
             column = panel * panel_columns
             columns = min(panel_columns, outputs - column)
             function = select(le(panel_columns, columns), tile, narrow_tile)
-            right = weights + k * inputs * to_pixel + column * pixel
+            right = weights + k * (inputs * to_pixel + GAP_BYTES) + column * pixel
             for run in range(0, whole_div(end - begin + rows - 1, rows)):
                 call_at(
                     function, lefts + run * rows * pixel, right,

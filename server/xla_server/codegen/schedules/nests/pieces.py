@@ -84,11 +84,14 @@ def piece_kernel(
     off_edges = [size // tuned.edge_parts for size in dimensions]
     apart = [min(size, tuned.min_part) for size in off_edges]
     inside_rows = [*(size + 1 for size in dimensions[:-1]), 1]
-    is_small = not is_repeated and math.prod(dimensions) <= tuned.max_small
+    elements = math.prod(dimensions)
+    is_bound = elements <= tuned.max_small or max(dimensions) >= tuned.min_bound_row
     few = max(tuned.min_copied_nodes, tuned.max_copies * len(nodes))
-    attempts = [(everywhere, min(few, tuned.max_nodes)), (apart, tuned.max_nodes)]
-    attempts = attempts if is_small else [(everywhere, tuned.max_nodes)]
-    attempts += [(off_edges, tuned.max_nodes), (inside_rows, tuned.max_nodes)]
+    # Code of more operations than there are elements takes longer to compile than it saves.
+    most = tuned.max_nodes if is_repeated else min(elements, tuned.max_nodes)
+    attempts = [(everywhere, min(few, most)), (apart, most)]
+    attempts = attempts if is_bound and not is_repeated else [(everywhere, most)]
+    attempts += [(off_edges, most), (inside_rows, most)]
     for shortest, limit in attempts:
         cutting = _Cutting(make, tuned, limit, shortest)
         try:

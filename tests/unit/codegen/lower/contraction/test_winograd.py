@@ -21,11 +21,12 @@ from xla_server.codegen.routines.contraction.winograd_transforms import (
     TAPS,
     matrices,
 )
+from xla_server.target.target import Target
 
 NHWC = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
 HIGHEST = 2
 
-LEAST = tuned(TARGET, "convolutions", min_products=0)
+LEAST = tuned(TARGET, "convolutions", min_products=0, min_winograd_positions=0)
 SMALL = Cpu(target=LEAST)
 """A platform that has no convolution too small for tiles."""
 
@@ -55,8 +56,8 @@ def convolution(padding: list[tuple[int, int]], reverse: bool = False, precision
     return convolve
 
 
-def is_tiled(function: Any, *arrays: Any) -> bool:
-    rows = lower(built(function, arrays), LOWERINGS, LEAST).thunks
+def is_tiled(function: Any, *arrays: Any, target: Target = LEAST) -> bool:
+    rows = lower(built(function, arrays), LOWERINGS, target).thunks
     kernels = [row for row in rows if isinstance(row, KernelThunk)]
     return any(value.name.endswith(".points") for row in kernels for value in row.writes)
 
@@ -149,3 +150,15 @@ def test_more_precision_is_given_by_exact_products() -> None:
     assert is_tiled(convolution([(0, 0), (0, 0)]), x, w)
     assert not is_tiled(convolution([(0, 0), (0, 0)], precision=HIGHEST), x, w)
     assert not is_tiled(convolution([(0, 0), (0, 0)]), x.astype("f8"), w.astype("f8"))
+
+
+@pytest.mark.parametrize(
+    ("batch", "side", "features", "expected"),
+    [(1, 7, 64, False), (2, 7, 64, True), (1, 10, 512, False), (1, 12, 512, True)],
+)
+def test_weights_are_transformed_for_enough_positions(
+    batch: int, side: int, features: int, expected: bool
+) -> None:
+    x = np.zeros((batch, side, side, features), np.float32)
+    w = np.zeros((3, 3, features, features), np.float32)
+    assert is_tiled(convolution([(1, 1), (1, 1)]), x, w, target=TARGET) is expected

@@ -1,6 +1,7 @@
 """Nests cut where the operands of a concatenate meet and at the edges of a pad."""
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -159,16 +160,31 @@ def test_where_cuts_are_too_many_short_parts_are_tested() -> None:
     assert_equal_bits(on_cpu(module, (x,))[0], interpreted(module, (x,))[0])
 
 
-def test_copies_of_a_filter_over_few_elements_are_bound() -> None:
+def test_copies_of_a_filter_are_bound_over_few_elements_and_long_rows() -> None:
     def filtered(x: Any) -> Any:
-        return sum(jnp.pad(x, ((0, 0), (by, 0)))[:, :400] * (by + 0.5) for by in range(15))
+        padded = [jnp.pad(x, ((0, 0), (by, 0)))[:, : x.shape[1]] for by in range(15)]
+        return sum(each * (by + 0.5) for by, each in enumerate(padded))
 
-    x = _RANDOM.standard_normal((40, 400)).astype(np.float32)
-    few, many = (imported(lower(filtered, rows)) for rows in (x[:1], x))
-    (short,), (long,) = map(texts_of, (few, many))
-    assert short.count("store_f32(") == 2
-    assert long.count("store_f32(") == 15
-    assert_equal_bits(on_cpu(few, (x[:1],))[0], interpreted(few, (x[:1],))[0])
+    x = _RANDOM.standard_normal((40, 1024)).astype(np.float32)
+    few, many, long = x[:1, :400], x[:, :400], x[:5]
+    modules = [imported(lower(filtered, rows)) for rows in (few, many, long)]
+    counts = [text.count("store_f32(") for module in modules for text in texts_of(module)]
+    assert counts == [2, 15, 2]
+    assert_equal_bits(on_cpu(modules[0], (few,))[0], interpreted(modules[0], (few,))[0])
+
+
+@pytest.mark.parametrize(("side", "is_cut"), [(12, False), (32, True)])
+def test_pieces_have_no_more_operations_than_the_result_has_elements(
+    side: int, is_cut: bool
+) -> None:
+    def summed(x: Any) -> Any:
+        ways = itertools.product(range(3), repeat=2)
+        padded = [jnp.pad(x, ((a, 2 - a), (b, 2 - b)))[1:-1, 1:-1] for a, b in ways]
+        return sum(each * (by + 0.5) for by, each in enumerate(padded))
+
+    x = _RANDOM.standard_normal((side, side)).astype(np.float32)
+    (text,) = texts_of(imported(lower(summed, x)))
+    assert (text.count("store_f32(") == 9) is is_cut
 
 
 def test_where_only_rows_are_cut_tests_choose_between_rows() -> None:
