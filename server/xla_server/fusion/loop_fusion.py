@@ -251,11 +251,23 @@ class _Plan:
 
         return any(part.opcode in opcodes for part in reached(readers_of(i), readers_of))
 
-    def _tests_each_element(self, i: HloInstruction) -> bool:
-        """Return whether a reduction of a large pad or concatenate tests the index of each element.
+    def _is_reduced(self, i: HloInstruction) -> bool:
+        """Return whether an instruction is read in the loop of a reduction."""
+        return any(context.opcode is Opcode.REDUCE for context in self._contexts_of(i))
 
-        The loop of a reduction is not split at the parts' boundaries: a test keeps it scalar,
-        unless the test is constant for many consecutive elements, or in an unrolled loop.
+    def _is_gathered(self, i: HloInstruction) -> bool:
+        """Return whether gathers and dynamic slices read most elements of an instruction."""
+        moving = (Opcode.GATHER, Opcode.DYNAMIC_SLICE)
+        reads = [r for r, number in self.uses[i] if number == 0 and r.opcode in moving]
+        read = sum(reader.shape.element_count for reader in reads)
+        return i.shape.element_count <= self._tuning.max_stored_per_read * read
+
+    def _tests_each_element(self, i: HloInstruction) -> bool:
+        """Return whether readers of a large pad or concatenate test the index of each element.
+
+        The loop of a reduction, and one at computed indices, is not split at the parts' boundaries:
+        a test keeps it scalar, unless the test is constant for many consecutive elements, or in an
+        unrolled loop.
         """
         if i.shape.element_count <= self._tuning.max_tested_elements:
             return False
@@ -282,7 +294,7 @@ class _Plan:
             return False
         if (
             i.opcode in (Opcode.CONCATENATE, Opcode.PAD)
-            and any(context.opcode is Opcode.REDUCE for context in self._contexts_of(i))
+            and (self._is_gathered(i) or self._is_reduced(i))
             and self._tests_each_element(i)
         ):
             return False

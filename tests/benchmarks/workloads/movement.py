@@ -1,11 +1,25 @@
 """Workloads that move elements and compute nothing."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from tests.benchmarks.workloads.workload import Draws, Workload
+
+
+def _cropped(image: Any, corner: Any) -> Any:
+    return lax.dynamic_slice(image, (corner[0], corner[1], 0), (32, 32, 3))
+
+
+def _augmented(x: Any, corners: Any, flipped: Any, partners: Any) -> Any:
+    """Return images with mirrored borders, cropped, flipped and mixed with those of partners."""
+    padded = jnp.pad(x, ((0, 0), (4, 4), (4, 4), (0, 0)), mode="reflect")
+    found = jax.vmap(_cropped)(padded, corners)
+    found = jnp.where(flipped, found[:, :, ::-1], found)
+    return 0.7 * found + 0.3 * found[partners]
 
 
 def workloads() -> dict[str, Workload]:
@@ -16,6 +30,9 @@ def workloads() -> dict[str, Workload]:
     places = draws.s32(1 << 20, 1 << 18)
     four = draws.f32(8, 64, 64, 32)
     parts = tuple(draws.f32(25_000) for _ in range(40))
+    images = draws.f32(64, 32, 32, 3)
+    corners, partners = draws.s32(9, 64, 2), draws.s32(64, 64)
+    flipped = draws.s32(2, 64, 1, 1, 1) == 1
     return {
         "transpose": Workload(lambda x: x.T + 0.0, (x,)),
         "transpose s8": Workload(lambda x: x.T, (x.astype(np.int8),)),
@@ -41,5 +58,6 @@ def workloads() -> dict[str, Workload]:
         "gather elements": Workload(lambda x, i: x.reshape(-1)[i], (x, places)),
         "scatter-add rows": Workload(lambda x, i: x.at[i].add(1.0), (x, rows)),
         "scatter-add elements": Workload(lambda x, i: x.reshape(-1).at[i].add(1.0), (x, places)),
+        "random crops": Workload(_augmented, (images, corners, flipped, partners)),
         "one-hot": Workload(lambda i: jax.nn.one_hot(i, 256), (rows % 256,)),
     }

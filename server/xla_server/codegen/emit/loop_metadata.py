@@ -57,13 +57,16 @@ def item_request(
 ) -> Request | None:
     """Return the request not to vectorise a loop over work items; None to request nothing.
 
-    It is returned for a loop at a stride that does a small share of the kernel's work, such as the
-    columns at an edge: LLVM would load and store each element of a vector by itself.
+    It is returned for a loop at a stride that has too few items for a vector, or does a small share
+    of the kernel's work, such as the columns at an edge: LLVM would load and store each element of
+    a vector by itself.
     """
     # The work of a call may depend on numbers that only a launch has.
     calls = any(isinstance(each, Call) for each, _ in walk(parts))
     if calls or not vectors.stores_apart(part):
         return None
+    if part.items < tuning_of(machine).short_loops.vector_elements:
+        return SCALAR
     time, *others = (work_of([each]).item.time * each.items for each in (part, *parts))
     return SCALAR if time * tuning_of(machine).short_loops.strided_share < sum(others) else None
 

@@ -150,6 +150,16 @@ def test_few_items_at_a_stride_are_not_vectorised(
     assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
 
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [(items(15, 64), SCALAR), (items(16, 64), None), (items(15, 1), None)],
+)
+def test_items_at_a_stride_that_fill_no_vector_are_not_vectorised(
+    part: ParallelFor, expected: Request | None
+) -> None:
+    assert item_request(part, [part], MACHINES["avx512"]) == expected
+
+
 @assembles
 @pytest.mark.parametrize(("count", "expected"), [(1, (0, 0)), (7, (0, 1)), (16, (1, 1))])
 def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> None:

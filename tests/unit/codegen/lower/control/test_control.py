@@ -83,7 +83,7 @@ def test_one_element_of_a_cycle_of_the_state_is_saved() -> None:
 def test_state_that_shifts_is_copied_from_its_end() -> None:
     text = LOOP.format(read="x", first="r", second="x")
     copies = [thunk for thunk in _code(text).thunks if isinstance(thunk, CopyThunk)]
-    assert not any(row.target.name.endswith(".saved") for row in copies)
+    assert not any(thunk.target.name.endswith(".saved") for thunk in copies)
     found = on_cpu(parse_module(text), [np.int32(0), *ARRAYS])
     # Five and four times 4 more.
     np.testing.assert_array_equal(found, [ARRAYS[0] + 20, ARRAYS[0] + 16])
