@@ -157,14 +157,6 @@ class ThinProducts:
     """Bytes of a row of the result that a work item accumulates: half of an L1. It is not derived
     from L1, as the order of sums depends on it."""
 
-    min_streamed_bytes: int = 4 << 20
-    """Smallest matrix, in bytes, whose rows are read one after the other if there is one vector: it
-    is in no core's cache then, and one stream took 15 % less (LOG, products with few rows)."""
-
-    min_streamed_run: int = 256
-    """Fewest products of a row for that: with fewer, adding up partial sums takes as long as these.
-    """
-
     step_elements: int = 1 << 22
     """Elements of the matrix between two polls of the cancellation flag if sums are along
     columns."""

@@ -16,7 +16,6 @@ from xla_server.codegen.routines.contraction.thin_products import (
     OUTER_HEIGHTS,
     ROWS,
     inner_heights,
-    streamed_name,
     thin_name,
 )
 from xla_server.passes.canonicalize.dots.thin_dots import ThinDot
@@ -50,12 +49,7 @@ class ThinProduct:
     @property
     def function(self) -> str:
         """The name of the function that multiplies."""
-        dot = self.dot
-        is_long = min(self.run, dot.depth) >= self._tuning.min_streamed_run
-        is_large = dot.count * dot.depth * self.width >= self._tuning.min_streamed_bytes
-        if dot.is_inner and dot.vectors == 1 and is_large and is_long:
-            return streamed_name(self.kind)
-        return thin_name(self.kind, self.height, is_inner=dot.is_inner)
+        return thin_name(self.kind, self.height, is_inner=self.dot.is_inner)
 
     @property
     def block(self) -> int:

@@ -122,33 +122,10 @@ def test_a_vector_and_a_large_matrix(is_first: bool) -> None:
     matrix, vector = _drawn(np.float32, 1201, 1103), _drawn(np.float32, 1201 if is_first else 1103)
     left, right = (vector, matrix) if is_first else (matrix, vector)
     module = _module(jnp.matmul, left, right)
-    name = "thin_outer_f32_1" if is_first else "thin_streamed_f32"
+    name = "thin_outer_f32_1" if is_first else "thin_inner_f32_1"
     assert any(name in text for text in texts_of(module))
     (found,) = on_cpu(module, [left, right])
     np.testing.assert_allclose(found, left @ right, rtol=0, atol=1e-3)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("depth", [256, 271, 320, 1000, 1025, 2311])
-def test_rows_of_a_large_matrix_are_read_one_after_the_other(dtype: Any, depth: int) -> None:
-    count = TUNED.min_streamed_bytes // (4 * depth) + 3
-    matrix, vector = _drawn(dtype, count, depth), _drawn(dtype, depth)
-    module = _module(jnp.matmul, matrix, vector)
-    assert any("thin_streamed" in text for text in texts_of(module))
-    (found,) = on_cpu(module, [matrix, vector])
-    _assert_product(found, matrix, vector)
-
-
-def test_rows_that_are_short_or_in_a_cache_are_read_together() -> None:
-    rows = TUNED.min_streamed_bytes // (4 * 1024)
-    assert _thin(rows, 1, 1024, inner=True).function == "thin_streamed_f32"
-    for count, vectors, depth in (
-        (rows - 1, 1, 1024),
-        (rows, 2, 1024),
-        (1 << 20, 1, TUNED.min_streamed_run - 1),
-    ):
-        assert "streamed" not in _thin(count, vectors, depth, inner=True).function
-    assert "streamed" not in _thin(rows, 1, 1024, inner=False).function
 
 
 def test_a_vector_and_columns_of_the_left_matrix() -> None:
