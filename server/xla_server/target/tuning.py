@@ -163,6 +163,33 @@ class ThinProducts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DeepProducts:
+    """Parts of the sums of products with few results (lower/contraction/sum_parts.py).
+
+    The order of sums depends on them, so that they are not derived from the machine (LOG, sums of
+    deep products in parts).
+    """
+
+    max_items: int = 64
+    """Most work items of a product that parts make: as many as parts of a reduction."""
+
+    min_parts: int = 4
+    """Fewest parts that are worth adding up, so that two threads end together."""
+
+    min_depth: int = 1 << 10
+    """Fewest k indices of a part: adding up a result takes as long as a few of them."""
+
+    depth_unit: int = 64
+    """K indices of which a part's depth is a multiple: as many as the widest packed blocks have."""
+
+    min_elements: int = 1 << 15
+    """Fewest elements of both operands in a part: a few microseconds."""
+
+    tile_results: int = 512
+    """Results of a work item of tiles that has few of them: about one tile."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Convolutions:
     """Blocking of convolutions: by register tiles, by Winograd's tiles, and by im2col."""
 
@@ -247,6 +274,7 @@ class Tuning:
     products: MatrixProducts
     blas: BlasProducts
     thin_products: ThinProducts
+    deep_products: DeepProducts
     convolutions: Convolutions
     fourier: kernel_tuning.FourierTransforms
     scatters: kernel_tuning.Scatters
@@ -278,6 +306,7 @@ def tuning_of(machine: Machine) -> Tuning:
         MatrixProducts(share, product_items, 3 if machine.vector_registers > 16 else 1),
         BlasProducts(work_items(machine, 8)),
         ThinProducts(product_items, work_items(machine, 32)),
+        DeepProducts(),
         Convolutions(share, product_items, work_items(machine, 2), rows),
         kernel_tuning.FourierTransforms(),
         kernel_tuning.Scatters(rows, scratch_items(machine, 4)),

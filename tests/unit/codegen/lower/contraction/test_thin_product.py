@@ -79,10 +79,13 @@ def test_rows_of_a_matrix_on_either_side(dtype: Any, sizes: str, vectors: int) -
         _assert_product(product, matrix, turned)
 
 
-def test_deep_products_with_few_results() -> None:
-    left, right = _drawn(np.float64, 4, 3001), _drawn(np.float64, 3001, 5)
+@pytest.mark.parametrize("depth", [3001, 20001])
+def test_deep_products_with_few_results(depth: int) -> None:
+    left, right = _drawn(np.float64, 8, depth), _drawn(np.float64, depth, 2)
     module = _module(lambda a, b: [a @ b, b.T @ a.T], left, right)
-    assert sum("thin_inner" in text for text in texts_of(module)) == 2
+    texts = texts_of(module)
+    assert sum("thin_inner" in text for text in texts) == 2
+    assert sum("add_rows" in text for text in texts) == (2 if depth > 3001 else 0)
     found = on_cpu(module, [left, right])
     _assert_product(found[0], left, right)
     _assert_product(found[1], right.T, left.T)
