@@ -1,8 +1,8 @@
 """Routines that kernels call before and after they add rows to a block of neighbouring sums.
 
 Every reduction by columns has these loops, which differ only in addresses and counts. They are a
-small part of its running time, but were a fourth of its compile time. One more adds up the parts of
-a product's sums.
+small part of its running time, but were a fourth of its compile time. They join parts of the sums
+of a product, too.
 """
 
 from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name
@@ -10,20 +10,17 @@ from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import add
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import (
-    Count,
-    Number,
-    Read,
-    Update,
-    Write,
-    routine_of,
-)
+from xla_server.codegen.kernel_ir.routine import Count, Number, Update, Write, routine_of
 
 FILLED = {4: "i32", 8: "i64"}
 """Integers that `fill` writes, by their bytes."""
 
-JOINED = {"f32": CONSTANTS["f32"](1 << 31), "f64": CONSTANTS["f64"](1 << 63)}
-"""Initial values of sums: -0, as x + -0 is x for every x."""
+JOINED = {
+    "f32": CONSTANTS["f32"](1 << 31),
+    "f64": CONSTANTS["f64"](1 << 63),
+    "i32": CONSTANTS["i32"](0),
+}
+"""Initial values of sums: of floats -0, as x + -0 is x for every x."""
 
 
 def _fill(byte_width: int) -> PythonFunction:
@@ -57,29 +54,5 @@ def _join(kind: str) -> PythonFunction:
     return PythonFunction(routine, join, Effort.OPTIMISED)
 
 
-def _add_rows(kind: str) -> PythonFunction:
-    """Return the routine that stores the sums of consecutive rows, of those of `row` elements."""
-    load, store = MEMORY[f"load_{kind}"], MEMORY[f"store_{kind}"]
-    reload = MEMORY[f"reload_{kind}"]
-
-    def add_rows(
-        rows: Read, sums: Write, count: Count, row: Count, first: Count, stop: Count
-    ) -> None:
-        for number in range(first, stop):
-            store(sums, number, load(rows, number))
-        for other in range(1, count):
-            for number in range(first, stop):
-                total = add(reload(sums, number), load(rows, other * row + number))
-                store(sums, number, total)
-
-    routine = routine_of(
-        f"add_rows_{kind}", add_rows, lambda n: n["count"] * (n["stop"] - n["first"])
-    )
-    return PythonFunction(routine, add_rows, Effort.OPTIMISED)
-
-
-ADDED = ("f32", "f64", "i32")
-"""Types of the elements of rows that are added up."""
-
-COLUMN_SUMS = by_name((*map(_fill, FILLED), *map(_join, JOINED), *map(_add_rows, ADDED)))
-"""Every function of this module by its name in kernels: `fill` by bits, and the others by type."""
+COLUMN_SUMS = by_name((*map(_fill, FILLED), *map(_join, JOINED)))
+"""Every function of this module by its name in kernels: `fill` by bits, and `join` by type."""

@@ -6,10 +6,12 @@ once, in place. BLAS computes complex and narrow products.
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from types import MappingProxyType
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, Value
+from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Items, Loop
@@ -115,28 +117,33 @@ def _add_epilogue(made: Product, epilogue: Epilogue, parts: Value | None = None)
     building = EpilogueKernel(epilogue)
     with Items(building.body, elements // columns, None) as rows:
         if parts is not None:
-            _add_up(rows, parts, building.buffers((parts,), made.value), shape)
+            buffers = (building.buffer(part, ir.Usage.WRITE) for part in (parts, made.value))
+            _add_up(rows, parts.shape.byte_size, buffers, shape)
         epilogue.emit(rows, (ir.START, ir.STOP), (0, columns))
-    updates = () if parts else (made.value,)
+    updates = (parts or made.value,)
     building.add(made.lowering, f"{made.name}.epilogue", Effort.UNOPTIMISED, updates=updates)
 
 
-def _add_up(rows: Items, parts: Value, buffers: tuple[ir.Buffer, ...], shape: Shape) -> None:
-    """Append the call that adds up the parts of a range of rows of a product's result."""
+def _add_up(rows: Items, byte_size: int, buffers: Iterable[ir.Buffer], shape: Shape) -> None:
+    """Append the calls that add up the parts of a range of rows of a product's result.
+
+    `buffers` are those of the parts, of `byte_size` together, and of the result.
+    """
     kind = Type(KERNEL_TYPE[shape.element_type].computed)
     # The parts of complex numbers are added up by themselves.
-    width = kind.byte_size // kind.part.byte_size
-    row = shape.dimensions[-1] * width
-    source, target = map(ir.Address, buffers)
-    given: Operands = {
-        "rows": source,
-        "sums": target,
-        "count": parts.shape.element_count // shape.element_count,
-        "row": shape.element_count * width,
-        "first": ir.times(ir.START, row),
-        "stop": ir.times(ir.STOP, row),
-    }
-    rows.call(COLUMN_SUMS[f"add_rows_{kind.part}"].routine, given)
+    numbers = kind.byte_size // kind.part.byte_size
+    row = shape.dimensions[-1] * kind.byte_size
+    source, target = (ir.Address(buffer) + ir.START * row for buffer in buffers)
+    count = rows.let("rows", ir.integer_op("sub", ir.STOP, ir.START))
+    rows.call(COPY_BYTES, {"target": target, "source": source, "count": count * row})
+    size = shape.element_count * kind.byte_size
+    with Loop(rows, "part", byte_size // size, 1) as part:
+        given: Operands = {
+            "outside": target,
+            "inside": source + part.axis * size,
+            "count": count * (shape.dimensions[-1] * numbers),
+        }
+        part.call(COLUMN_SUMS[f"join_{kind.part}"].routine, given)
 
 
 def gemm_of(target: Target, i: HloInstruction) -> Gemm | None:

@@ -106,7 +106,7 @@ def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None
         module = imported(lower(products, *arguments))
     texts = [row.source for row in kernels_of(compile_module(module).code)]
     assert sum("gemm_band" in text for text in texts) >= 2
-    assert any("add_rows" in text for text in texts) == (sizes == "parts of sums")
+    assert any("join_" in text for text in texts) == (sizes == "parts of sums")
     # Rows of few vectors are read without packing them.
     assert sum("gemm_band" in text or "thin_inner" in text for text in texts) == 4
     wide = np.int64 if is_whole else np.float64
