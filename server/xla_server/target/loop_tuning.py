@@ -108,6 +108,11 @@ class Pieces:
     block: int = 1024
     """Fewest elements of a long loop in one work item, if there are few others: a page of f32."""
 
+    min_item_elements: int = 64
+    """Fewest elements of a work item, if there are `blocks` work items or more. A padded tile of
+    f32[100,20,3] took 144 us by rows of three, 48 with 64 or 256 elements (LOG, short rows of
+    pieces)."""
+
     min_call_bytes: int = 512
     """Shortest run, in bytes, that a call copies: 8 to 14 % less time for unaligned rows, no
     difference for aligned ones (LOG, fourth round)."""

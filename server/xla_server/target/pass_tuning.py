@@ -139,19 +139,10 @@ class ThinDots:
     Fewer sums are computed in parts by a reduction, as a thin product is not divided along its sums
     (LOG, benchmark rows against the state before)."""
 
-    min_rows_per_vector: int = 8
+    min_rows_per_vector: int = 4
     """Fewest rows of the matrix per vector for which transposing the vectors pays off, however many
-    these are."""
-
-    max_transposed_vectors: int = 5
-    """Most vectors that are transposed for a matrix of fewer rows, at least two, where tiles would
-    pack both. f32, AVX2: 7 x 100,000 x 5 474 us by tiles, 226 transposed; 5 x 100,000 x 7 269 and
-    394 (LOG, deep products with few results)."""
-
-    max_small_products: int = 1_000_000
-    """Most multiplications that BLAS, which computes rows of less than `min_tile_row_bytes`, does
-    without packing. f32, AVX-512: 7 x 20,000 x 7 62 us, 7 x 21,000 x 7 292, transposed 58 (same
-    section of LOG)."""
+    these are. f32 200 x 2,000 x 40 344 us by tiles, 215 transposed; 7 x 100,000 x 5 112 and 178
+    (LOG, sums of deep products in parts)."""
 
     min_stored_bytes: int = 1 << 20
     """Smallest matrix in memory, in bytes, whose product with a vector is a dot instead of a sum

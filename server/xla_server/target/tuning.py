@@ -138,17 +138,11 @@ class ThinProducts:
     """
 
     work_items: int
-    """Number of work items of a large product: four per core."""
-
-    even_items: int
-    """Number of work items of a matrix in memory: 32 per core. Two threads
+    """Number of work items of a large product: 32 per core. Two threads
     cannot share 9 work items evenly; 64 took 10 % less (LOG, products with few rows)."""
 
-    min_item_bytes: int = 64 << 10
-    """Fewest bytes of the matrix in a work item."""
-
-    min_even_bytes: int = 1 << 20
-    """Fewest bytes of the matrix in each of the `even_items`."""
+    min_item_bytes: int = 128 << 10
+    """Fewest bytes of the matrix in a work item: a few microseconds."""
 
     run_bytes: int = 4 << 10
     """Bytes of a row that are multiplied before the next row is read: a page."""
@@ -157,17 +151,36 @@ class ThinProducts:
     """Bytes of a row of the result that a work item accumulates: half of an L1. It is not derived
     from L1, as the order of sums depends on it."""
 
-    min_streamed_bytes: int = 4 << 20
-    """Smallest matrix, in bytes, whose rows are read one after the other if there is one vector: it
-    is in no core's cache then, and one stream took 15 % less (LOG, products with few rows)."""
-
-    min_streamed_run: int = 256
-    """Fewest products of a row for that: with fewer, adding up partial sums takes as long as these.
-    """
-
     step_elements: int = 1 << 22
     """Elements of the matrix between two polls of the cancellation flag if sums are along
     columns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeepProducts:
+    """Parts of the sums of products with few results (lower/contraction/sum_parts.py).
+
+    The order of sums depends on them, so that they are not derived from the machine (LOG, sums of
+    deep products in parts).
+    """
+
+    max_items: int = 64
+    """Most work items of a product that parts make: as many as parts of a reduction."""
+
+    min_parts: int = 4
+    """Fewest parts that are worth adding up, so that two threads end together."""
+
+    min_depth: int = 1 << 10
+    """Fewest k indices of a part: adding up a result takes as long as a few of them."""
+
+    depth_unit: int = 64
+    """K indices of which a part's depth is a multiple: as many as the widest packed blocks have."""
+
+    min_elements: int = 1 << 15
+    """Fewest elements of both operands in a part: a few microseconds."""
+
+    tile_results: int = 512
+    """Results of a work item of tiles that has few of them: about one tile."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -263,6 +276,7 @@ class Tuning:
     products: MatrixProducts
     blas: BlasProducts
     thin_products: ThinProducts
+    deep_products: DeepProducts
     convolutions: Convolutions
     fourier: kernel_tuning.FourierTransforms
     scatters: kernel_tuning.Scatters
@@ -293,7 +307,8 @@ def tuning_of(machine: Machine) -> Tuning:
     return Tuning(
         MatrixProducts(share, product_items, 3 if machine.vector_registers > 16 else 1),
         BlasProducts(work_items(machine, 8)),
-        ThinProducts(product_items, work_items(machine, 32)),
+        ThinProducts(work_items(machine, 32)),
+        DeepProducts(),
         Convolutions(share, product_items, work_items(machine, 2), rows),
         kernel_tuning.FourierTransforms(),
         kernel_tuning.Scatters(rows, scratch_items(machine, 4)),

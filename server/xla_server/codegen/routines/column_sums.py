@@ -1,7 +1,8 @@
 """Routines that kernels call before and after they add rows to a block of neighbouring sums.
 
 Every reduction by columns has these loops, which differ only in addresses and counts. They are a
-small part of its running time, but were a fourth of its compile time.
+small part of its running time, but were a fourth of its compile time. They join parts of the sums
+of a product, too.
 """
 
 from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name
@@ -14,8 +15,12 @@ from xla_server.codegen.kernel_ir.routine import Count, Number, Update, Write, r
 FILLED = {4: "i32", 8: "i64"}
 """Integers that `fill` writes, by their bytes."""
 
-JOINED = {"f32": CONSTANTS["f32"](1 << 31), "f64": CONSTANTS["f64"](1 << 63)}
-"""Initial values of sums: -0, as x + -0 is x for every x."""
+JOINED = {
+    "f32": CONSTANTS["f32"](1 << 31),
+    "f64": CONSTANTS["f64"](1 << 63),
+    "i32": CONSTANTS["i32"](0),
+}
+"""Initial values of sums: of floats -0, as x + -0 is x for every x."""
 
 
 def _fill(byte_width: int) -> PythonFunction:

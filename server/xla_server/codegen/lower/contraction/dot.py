@@ -6,17 +6,21 @@ once, in place. BLAS computes complex and narrow products.
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from types import MappingProxyType
 
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CANCELLATION
+from xla_server.buffers.code import CANCELLATION, Value
+from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.contraction.gemm import Gemm, GemmOperand, add_products
+from xla_server.codegen.lower.contraction.sum_parts import SumParts
 from xla_server.codegen.lower.contraction.thin_product import ThinProduct, add_thin_product
 from xla_server.codegen.lower.loop_nests.epilogue import (
     NO_EPILOGUE,
@@ -27,6 +31,7 @@ from xla_server.codegen.lower.loop_nests.epilogue import (
 from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.movement.reordering import in_order
+from xla_server.codegen.routines.column_sums import COLUMN_SUMS
 from xla_server.codegen.routines.contraction.gemm_tiles import KINDS
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -60,16 +65,24 @@ def _add(made: Product, epilogue: Epilogue) -> None:
     target, dot = made.lowering.target, made.producer
     found = thin_dot(dot, target.tuning.thin_dots) if is_canonical(dot) else None
     thin = ThinProduct(target, dot.shape.element_type.text, found) if found else None
-    gemm = None if thin is not None else gemm_of(target, dot, epilogue.needs_rows)
-    if epilogue.needs_rows and _is_divided_more(target, thin, gemm):
-        _add(made, NO_EPILOGUE)
-        _add_epilogue(made, epilogue)
-    elif thin is not None:
-        _add_thin(made, thin, epilogue)
+    gemm = None if thin is not None else gemm_of(target, dot)
+    parts = thin.parts if thin else gemm.parts if gemm else _blas_parts(target, dot)
+    product, scratch, following = made, None, epilogue
+    if parts.count > 1:
+        shape = Shape.array(dot.shape.element_type, (parts.count * dot.shape.element_count,))
+        scratch = made.lowering.new(shape, f"{made.name}.parts")
+        product, following = dataclasses.replace(made, value=scratch), NO_EPILOGUE
+    elif epilogue.needs_rows and _is_divided_more(target, thin, gemm):
+        following = NO_EPILOGUE
+    if thin is not None:
+        _add_thin(product, thin, following)
     elif gemm is not None:
-        add_products(made, gemm, epilogue)
+        whole_rows = dataclasses.replace(gemm, whole_rows=following.needs_rows)
+        add_products(product, whole_rows, following)
     else:
-        _add_blas(made, epilogue)
+        _add_blas(product, parts, following)
+    if scratch or following is not epilogue:
+        _add_epilogue(made, epilogue, scratch)
 
 
 def _is_divided_more(target: Target, thin: ThinProduct | None, gemm: Gemm | None) -> bool:
@@ -79,7 +92,7 @@ def _is_divided_more(target: Target, thin: ThinProduct | None, gemm: Gemm | None
     if gemm is None:
         return False
     whole, free = (
-        math.prod(g.work_items) for g in (gemm, dataclasses.replace(gemm, whole_rows=False))
+        math.prod(g.work_items) for g in (dataclasses.replace(gemm, whole_rows=True), gemm)
     )
     return whole < target.tuning.products.work_items and 2 * whole <= free
 
@@ -94,17 +107,46 @@ def _add_thin(made: Product, thin: ThinProduct, epilogue: Epilogue) -> None:
     add_thin_product(made, thin, (matrix, vectors), epilogue)
 
 
-def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
-    """Add the epilogue of a stored product, as a kernel of its own whose work items split rows."""
-    columns = made.producer.shape.dimensions[-1]
+def _add_epilogue(made: Product, epilogue: Epilogue, parts: Value | None = None) -> None:
+    """Add the epilogue of a stored product, as a kernel of its own whose work items split rows.
+
+    It adds up `parts` first if the product is stored as these.
+    """
+    shape = made.producer.shape
+    columns, elements = shape.dimensions[-1], shape.element_count
     building = EpilogueKernel(epilogue)
-    with Items(building.body, made.producer.shape.element_count // columns, None) as rows:
+    with Items(building.body, elements // columns, None) as rows:
+        if parts is not None:
+            buffers = (building.buffer(part, ir.Usage.WRITE) for part in (parts, made.value))
+            _add_up(rows, parts.shape.byte_size, buffers, shape)
         epilogue.emit(rows, (ir.START, ir.STOP), (0, columns))
-    name = f"{made.name}.epilogue"
-    building.add(made.lowering, name, Effort.OPTIMISED, updates=(made.value,))
+    updates = (parts or made.value,)
+    building.add(made.lowering, f"{made.name}.epilogue", Effort.UNOPTIMISED, updates=updates)
 
 
-def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
+def _add_up(rows: Items, byte_size: int, buffers: Iterable[ir.Buffer], shape: Shape) -> None:
+    """Append the calls that add up the parts of a range of rows of a product's result.
+
+    `buffers` are those of the parts, of `byte_size` together, and of the result.
+    """
+    kind = Type(KERNEL_TYPE[shape.element_type].computed)
+    # The parts of complex numbers are added up by themselves.
+    numbers = kind.byte_size // kind.part.byte_size
+    row = shape.dimensions[-1] * kind.byte_size
+    source, target = (ir.Address(buffer) + ir.START * row for buffer in buffers)
+    count = rows.let("rows", ir.integer_op("sub", ir.STOP, ir.START))
+    rows.call(COPY_BYTES, {"target": target, "source": source, "count": count * row})
+    size = shape.element_count * kind.byte_size
+    with Loop(rows, "part", byte_size // size, 1) as part:
+        given: Operands = {
+            "outside": target,
+            "inside": source + part.axis * size,
+            "count": count * (shape.dimensions[-1] * numbers),
+        }
+        part.call(COLUMN_SUMS[f"join_{kind.part}"].routine, given)
+
+
+def gemm_of(target: Target, i: HloInstruction) -> Gemm | None:
     """A dot as a product of panels and tiles; None if it is none or BLAS is faster."""
     types = {part.shape.element_type for part in i.operands}
     tile = target.capability.product_tile(types, i.shape.element_type)
@@ -118,7 +160,7 @@ def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm
     )
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     rows, columns = i.shape.dimensions[-2:]
-    gemm = Gemm(target, KINDS[tile], left, right, batch, rows, columns, _depth(i), whole_rows)
+    gemm = Gemm(target, KINDS[tile], left, right, batch, rows, columns, _depth(i))
     if gemm.rows < 2 or gemm.columns < 2:
         return None
     is_known = is_by_blas(i, target.capability)
@@ -130,7 +172,7 @@ def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm
     return None if is_known and copied > gemm.tuning.max_packed_bytes else gemm
 
 
-def _add_blas(made: Product, epilogue: Epilogue) -> None:
+def _add_blas(made: Product, parts: SumParts, epilogue: Epilogue) -> None:
     """Add the kernel of a product by BLAS, piece by piece."""
     i, target = made.producer, made.lowering.target
     numbers = i.attributes.dimension_numbers
@@ -146,27 +188,32 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
     # A product with a deep K is computed in parts, between which cancellation is polled.
     at_once = min(
-        depth, max(target.tuning.blas.min_piece_size, PIECE_WORK[computed] // (down * across))
+        parts.depth, max(target.tuning.blas.min_piece_size, PIECE_WORK[computed] // (down * across))
     )
     building = EpilogueKernel(epilogue)
     left, right, result = building.buffers(made.operands, made.value)
     flag = building.buffer(CANCELLATION, ir.Usage.FLAG)
-    with Items(building.body, batch * row_count * column_count, "item") as items:
+    results = parts.count * batch
+    with Items(building.body, results * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
         column = items.let("column", items.axis % column_count * across)
         row = items.let("row", rest % row_count * down)
-        pair = items.let("pair", rest // row_count)
+        number = items.let("pair", rest // row_count)
+        pair, first_step, last_step = parts.of_result(items, number, batch, depth)
         ahead = pair * (rows * depth) + row * (1 if left_transposed else depth)
         a = items.let("a", ir.Address(left) + ahead * width)
         ahead = pair * (depth * columns) + column * (depth if right_transposed else 1)
         b = items.let("b", ir.Address(right) + ahead * width)
-        ahead = pair * (rows * columns) + row * columns + column
+        ahead = number * (rows * columns) + row * columns + column
         c = items.let("c", ir.Address(result) + ahead * width)
         last_row = ir.integer_op("minimum", row + down, rows)
         last_column = ir.integer_op("minimum", column + across, columns)
-        with Loop(items, "step", depth, step=at_once) as steps:
+        iterations = -(-parts.depth // at_once)
+        with Loop(
+            items, "step", last_step, first_step, step=at_once, iterations=iterations
+        ) as steps:
             step = steps.axis
-            if depth > at_once:
+            if parts.depth > at_once:
                 steps.add(Stop(flag))
             operands: Operands = {
                 "a": a + step * (left_step * width),
@@ -179,8 +226,8 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
                 "c_ahead": columns,
                 "m": last_row - row,
                 "n": last_column - column,
-                "k": ir.integer_op("minimum", step + at_once, depth) - step,
-                "adds": ir.condition("gt", step, 0),
+                "k": ir.integer_op("minimum", step + at_once, last_step) - step,
+                "adds": ir.condition("gt", step, first_step),
             }
             steps.call(product_into(computed), operands)
         first = pair * rows
@@ -204,6 +251,14 @@ def _blocks(target: Target, i: HloInstruction, whole_rows: bool = False) -> tupl
     is_in_bands = across == 1 or work >= blas.min_products_in_both
     down = _parts(blas, rows, -(-pieces // across)) if is_in_bands else 1
     return _even(blas, columns, across), _even(blas, rows, down)
+
+
+def _blas_parts(target: Target, i: HloInstruction) -> SumParts:
+    """Return the parts of sums of a product by BLAS."""
+    tuned = target.tuning.deep_products
+    rows, columns = i.shape.dimensions[-2:]
+    sizes = i.shape.element_count // (rows * columns), rows, columns
+    return SumParts.of(tuned, sizes, _depth(i), target.tuning.blas.min_piece_size**2)
 
 
 def _parts(blas: BlasProducts, size: int, wanted: int) -> int:

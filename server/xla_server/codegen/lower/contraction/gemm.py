@@ -13,6 +13,7 @@ from xla_server.codegen.kernel_ir.expressions import whole
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.lower.contraction.sum_parts import SumParts
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.contraction import gemm_loops
@@ -103,14 +104,27 @@ class Gemm:
         """Number of multiplications."""
         return self.batch * self.rows * self.columns * self.depth
 
+    @functools.cached_property
+    def parts(self) -> SumParts:
+        """The parts of sums, which work items share if there are few results."""
+        tuned = self.target.tuning.deep_products
+        sizes = self.batch, self.rows, self.columns
+        return SumParts.of(tuned, sizes, self.depth, tuned.tile_results)
+
+    @property
+    def results(self) -> int:
+        """Number of result matrices before parts of sums are added up."""
+        return self.batch * self.parts.count
+
     @property
     def run(self) -> int:
         """Depth of a K block, in k indices."""
         steps = self.tuning.k_block_bytes // self.kind.width * self.per_step
-        count = -(-self.depth // steps)
+        depth = self.parts.depth
+        count = -(-depth // steps)
         # Panels are packed by square blocks.
         unit = self.lanes * self.per_step
-        return self.depth if count == 1 else -(-self.depth // (count * unit)) * unit
+        return depth if count == 1 else -(-depth // (count * unit)) * unit
 
     @property
     def per_step(self) -> int:
@@ -188,8 +202,8 @@ class Gemm:
     def division(self) -> tuple[int, int]:
         """Tiles and panels of a work item."""
         tuned = self.tuning
-        most = self.work // self.batch // tuned.min_item_products
-        wanted = min(-(-tuned.work_items // self.batch), max(1, most))
+        most = self.work // self.results // tuned.min_item_products
+        wanted = min(-(-tuned.work_items // self.results), max(1, most))
         most = max(1, tuned.block_bytes // self.panel_bytes(self.height, self.run))
         if self.depth <= tuned.max_shallow_depth:
             row = self.height * self.columns * self.kind.width
@@ -200,12 +214,12 @@ class Gemm:
         elif self._is_divided_by_columns and self.tiles <= tuned.max_repacking_blocks * 2 * most:
             down = -(-self.tiles // (2 * most))
         tiles = -(-self.tiles // down)
-        if self.batch == 1 and 1 < wanted <= down:
+        if self.results == 1 and 1 < wanted <= down:
             tiles = min(range(max(1, tiles - 2), tiles + 1), key=lambda n: (self._share(n), -n))
             down = -(-self.tiles // tiles)
         if self.whole_rows:
             return tiles, self.panels
-        of_item = tiles * self.height * self.columns * self.depth
+        of_item = tiles * self.height * self.columns * self.parts.depth
         across = max(-(-wanted // down), -(-of_item // tuned.max_item_products))
         return tiles, -(-self.panels // min(across, self.panels))
 
@@ -225,7 +239,7 @@ class Gemm:
     def work_items(self) -> tuple[int, int, int]:
         """Work items along the batch, the rows and the columns."""
         tiles, panels = self.division
-        return self.batch, -(-self.tiles // tiles), -(-self.panels // panels)
+        return self.results, -(-self.tiles // tiles), -(-self.panels // panels)
 
 
 def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Value:
@@ -342,6 +356,8 @@ def _sizes(gemm: Gemm) -> gemm_loops.BandSizes:
         narrow=0 if gemm.is_laid_out_ahead else narrow,
         over=gemm.over,
         depth=gemm.depth,
+        matrices=gemm.batch,
+        part=gemm.parts.depth,
         run=gemm.run,
         per_step=gemm.per_step,
         pitch=gemm.columns * gemm.kind.width,

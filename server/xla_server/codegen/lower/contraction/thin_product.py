@@ -1,6 +1,7 @@
 """Products with a matrix of few rows or columns: their blocking, and their kernels."""
 
 import dataclasses
+import functools
 
 from xla_server.buffers.code import CANCELLATION, Value
 from xla_server.codegen.kernel_ir.builder import Items, Loop
@@ -8,6 +9,7 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Usage, condition, integer_op, whole
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.lower.contraction.sum_parts import SumParts
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.routines.contraction.gemm_tiles import KINDS
 from xla_server.codegen.routines.contraction.thin_products import (
@@ -16,7 +18,6 @@ from xla_server.codegen.routines.contraction.thin_products import (
     OUTER_HEIGHTS,
     ROWS,
     inner_heights,
-    streamed_name,
     thin_name,
 )
 from xla_server.passes.canonicalize.dots.thin_dots import ThinDot
@@ -24,7 +25,7 @@ from xla_server.target.target import Target
 from xla_server.target.tuning import ThinProducts
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class ThinProduct:
     """The blocking of a thin dot of a type."""
 
@@ -50,12 +51,7 @@ class ThinProduct:
     @property
     def function(self) -> str:
         """The name of the function that multiplies."""
-        dot = self.dot
-        is_long = min(self.run, dot.depth) >= self._tuning.min_streamed_run
-        is_large = dot.count * dot.depth * self.width >= self._tuning.min_streamed_bytes
-        if dot.is_inner and dot.vectors == 1 and is_large and is_long:
-            return streamed_name(self.kind)
-        return thin_name(self.kind, self.height, is_inner=dot.is_inner)
+        return thin_name(self.kind, self.height, is_inner=self.dot.is_inner)
 
     @property
     def block(self) -> int:
@@ -63,16 +59,24 @@ class ThinProduct:
         dot, tuned = self.dot, self._tuning
         row = dot.depth * self.width if dot.is_inner else self.width
         matrix = dot.count * dot.depth * self.width
-        items = max(1, min(-(-tuned.work_items // dot.batch), matrix // tuned.min_item_bytes))
-        items = max(items, min(-(-tuned.even_items // dot.batch), matrix // tuned.min_even_bytes))
-        unit = ROWS
-        least = -(-tuned.min_item_bytes // row)
+        shared = dot.batch * self.parts.count
+        items = max(1, min(-(-tuned.work_items // shared), matrix // tuned.min_item_bytes))
+        unit, least = ROWS, 1
         if not dot.is_inner:
             unit = self.target.machine.lanes(self.width)
             least = self.target.tuning.thin_dots.outer_piece_bytes // row
             items = max(items, -(-dot.count * row // tuned.result_row_bytes))
         wanted = max(-(-dot.count // items), least)
         return min(dot.count, -(-wanted // unit) * unit)
+
+    @functools.cached_property
+    def parts(self) -> SumParts:
+        """The parts of sums along rows, which work items share if there are few results."""
+        dot, tuned = self.dot, self.target.tuning.deep_products
+        if not dot.is_inner:
+            return SumParts(1, dot.depth)
+        sizes = dot.batch, dot.count, dot.vectors
+        return SumParts.of(tuned, sizes, dot.depth, ROWS * dot.vectors)
 
     @property
     def blocks(self) -> int:
@@ -82,7 +86,7 @@ class ThinProduct:
     @property
     def run(self) -> int:
         """Depth of a K block, in products."""
-        depth = self.dot.depth
+        depth = self.parts.depth
         if not self.dot.is_inner:
             return min(depth, self._tuning.step_elements // self.block)
         runs = -(-depth * self.width // self._tuning.run_bytes)
@@ -106,15 +110,19 @@ def add_thin_product(
     building = EpilogueKernel(epilogue)
     a, b, c = building.buffers(operands, made.value)
     flag = building.buffer(CANCELLATION, Usage.FLAG)
-    with Items(building.body, dot.batch * blocks, "item") as items:
+    with Items(building.body, dot.batch * thin.parts.count * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
-        pair = items.let("pair", items.axis // blocks)
+        number = items.let("pair", items.axis // blocks)
+        pair, first_step, last_step = thin.parts.of_result(items, number, dot.batch, dot.depth)
         count = items.let("count", integer_op("minimum", block, whole(dot.count) - first))
         matrix = Address(a) + pair * (dot.count * dot.depth * width) + first * (of_block * width)
         matrix = items.let("matrix", matrix)
         vectors = items.let("vectors", Address(b) + pair * of_pair[0])
-        target = items.let("target", Address(c) + pair * of_pair[1] + first * (result * width))
-        with Loop(items, "step", dot.depth, step=thin.run) as run:
+        target = items.let("target", Address(c) + number * of_pair[1] + first * (result * width))
+        iterations = -(-thin.parts.depth // thin.run)
+        with Loop(
+            items, "step", last_step, first_step, step=thin.run, iterations=iterations
+        ) as run:
             run.add(Stop(flag))
             step = run.axis
             given: Operands = {
@@ -126,8 +134,8 @@ def add_thin_product(
                 "result": target,
                 "result_ahead": ahead * width,
                 "count": count,
-                "steps": integer_op("minimum", thin.run, whole(dot.depth) - step),
-                "adds": integer_op("to_i64", condition("gt", step, 0)),
+                "steps": integer_op("minimum", thin.run, last_step - step),
+                "adds": integer_op("to_i64", condition("gt", step, first_step)),
             }
             if dot.is_inner:
                 run.call(INNER.named(thin.function), {**given, "row_ahead": result * width})

@@ -64,6 +64,7 @@ class BandSizes(NamedTuple):
     """Work items across and down a product; sizes: total, of a work item, and of a tile or panel.
 
     `depth` is in k indices, of which `run` are a K block, and `per_step` are one step of a tile.
+    Each part of sums, of `part` k indices, has a result for each of `matrices` pairs of operands.
     Panels of fewer than `narrow` columns are packed if fewer than `over` k indices follow, and the
     first tile may pack others. A row of results has `pitch` bytes, an element `width`, a packed
     panel of rows `left_panel`, and one step of a packed panel of columns `right_row`.
@@ -80,6 +81,8 @@ class BandSizes(NamedTuple):
     narrow: Count
     over: Count
     depth: Count
+    matrices: Count
+    part: Count
     run: Count
     per_step: Count
     pitch: Offset
@@ -125,9 +128,11 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
             high = min(sizes.rows - row, sizes.band_rows)
             wide = min(sizes.columns - column, sizes.block_columns)
             into = result + (batch * sizes.rows + row) * pitch + column * width
-            step = 0
-            while step < sizes.depth:
-                steps, adds = min(sizes.depth - step, sizes.run), select(step > 0, 1, 0)
+            begin = whole_div(batch, sizes.matrices) * sizes.part
+            batch = whole_mod(batch, sizes.matrices)
+            step, stop = begin, min(begin + sizes.part, sizes.depth)
+            while step < stop:
+                steps, adds = min(stop - step, sizes.run), select(step > begin, 1, 0)
                 # The last step of a tile may be padded.
                 whole = whole_div(steps + sizes.per_step - 1, sizes.per_step)
                 first = left + batch * lefts.matrix + band_number * lefts.block

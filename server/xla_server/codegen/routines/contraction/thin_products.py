@@ -55,9 +55,6 @@ ROWS = 4
 The loads of as many rows are in flight together.
 """
 
-_SUMS = 4
-"""Partial sums of a row that is read alone: as many additions as a processor has under way."""
-
 THIN_KINDS = ("f32", "f64")
 """Element types with functions."""
 
@@ -74,11 +71,6 @@ OUTER_HEIGHTS = (1, 2)
 def thin_name(kind: str, height: int, *, is_inner: bool) -> str:
     """Return the name by which kernels call a function of this module."""
     return f"thin_{'inner' if is_inner else 'outer'}_{kind}_{height}"
-
-
-def streamed_name(kind: str) -> str:
-    """Return the name by which kernels call the function that reads one row after the other."""
-    return f"thin_streamed_{kind}"
 
 
 def _inner(f: VectorText, height: int) -> None:
@@ -123,39 +115,6 @@ def _finish(f: VectorText, adds: str, pointers: Sequence[str], totals: Sequence[
         before.append(f.let(f"select i1 {adds}, {f.form} {old}, {f.form} 0.0"))
     for pointer, old, total in zip(pointers, before, totals, strict=True):
         f.write(f.form, f.let(f"fadd {f.form} {old}, {total}"), pointer, f.width)
-
-
-def _streamed(f: VectorText) -> None:
-    """Write the function of sums along rows for one vector, which reads a row after the other.
-
-    The processor's prefetching then sees one stream of memory, not `ROWS` of them. A row has
-    `_SUMS` partial sums, as one would wait for its own last addition.
-    """
-    whole, mask = f.whole_and_rest("%steps")
-    together = f.let(f"and i64 {whole}, {-f.lanes * _SUMS}")
-    right = f.pointer("%vectors")
-    adds = f.let("icmp ne i64 %adds, 0")
-    row = TextLoop(f, "0", "%count", 1, [])
-    left = f.pointer(f.address("%matrix", (row.number, "%ahead")))
-
-    def added(number: str, sums: Sequence[str], mask: str = "") -> list[str]:
-        offsets = [f.offset(number)]
-        offsets += [f.plus(offsets[0], str(n * f.bytes)) for n in range(1, len(sums))]
-        lefts, rights = (
-            [f.load(f.behind(side, offset), mask) for offset in offsets] for side in (left, right)
-        )
-        return [f.multiply_add(*each) for each in zip(lefts, rights, sums, strict=True)]
-
-    first = added(whole, ["zeroinitializer"], mask)
-    sums = [*first, *(["zeroinitializer"] * (_SUMS - 1))]
-    sums = _accumulated(f, ("0", together, f.lanes * _SUMS), sums, added)
-    sums[:1] = _accumulated(f, (together, whole, f.lanes), sums[:1], added)
-    while len(sums) > 1:
-        sums = [f.add(*pair) for pair in zip(sums[::2], sums[1::2], strict=True)]
-    totals = _totals(f, sums)
-    pointer = f.pointer(f.address("%result", (row.number, "%row_ahead")))
-    _finish(f, adds, [pointer], totals)
-    row.end()
 
 
 def _accumulated(
@@ -273,7 +232,6 @@ def thin_products(machine: Machine) -> dict[str, SharedFunction]:
             routine = INNER.named(thin_name(name, height, is_inner=True))
             code = functools.partial(_inner, height=height)
             found.append(TextFunction(routine, code, begin=begin))
-        found.append(TextFunction(INNER.named(streamed_name(name)), _streamed, begin=begin))
         for height in OUTER_HEIGHTS:
             routine = OUTER.named(thin_name(name, height, is_inner=False))
             # Half of the registers, as each row of the matrix has one, and each factor.

@@ -235,7 +235,15 @@ class _Cutting:
     def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
         """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
         loops, stores = collapsed_loops(single, stores, functools.partial(self._stores, box))
-        self._add(Piece(loops[:-1], (InnerLoops(loops[-1:], stores),)))
+        outer, tuned = len(loops) - 1, self._tuned
+        # Finding the indices of an item takes as long as a short row.
+        while (
+            outer
+            and _elements(loops[outer:]) < tuned.min_item_elements
+            and _elements(loops[: outer - 1]) >= tuned.blocks
+        ):
+            outer -= 1
+        self._add(Piece(loops[:outer], (InnerLoops(loops[outer:], stores),)))
 
     def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
         """Add one piece, in which each row has all these parts."""
@@ -268,6 +276,11 @@ class _Cutting:
     def _check(self) -> None:
         if self._run_count > self._tuned.max_runs or self._node_count > self._max_nodes:
             raise _TooManyError
+
+
+def _elements(loops: Sequence[Variable]) -> int:
+    """Return the number of elements of a nest of loops."""
+    return math.prod(loop.size for loop in loops)
 
 
 def _loops(box: Box) -> list[Variable]:
@@ -349,7 +362,7 @@ class _PieceBuilder(LoopBuilder):
 
     def _build_piece(self, piece: Piece, before: int) -> int:
         """Build a piece whose work items start at number `before`; return how many it has."""
-        rows = math.prod(loop.size for loop in piece.loops)
+        rows = _elements(piece.loops)
         last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
         length = last[0].size if last else 1
         # Few long rows are cut into blocks, so that there are enough work items.

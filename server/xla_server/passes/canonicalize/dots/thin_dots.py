@@ -62,7 +62,8 @@ def _is_faster(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
     if thin.is_inner:
         is_few = thin.vectors <= tuning.few_vectors
         least = tuning.min_inner_bytes_of_few if is_few else tuning.min_inner_bytes
-        is_ready = thin.vectors_are_rows or _are_worth_transposing(thin, width, tuning)
+        is_tall = thin.count >= tuning.min_rows_per_vector * thin.vectors
+        is_ready = thin.vectors_are_rows or is_tall
         is_thin = thin.vectors <= tuning.max_inner_vectors
         return is_ready and is_thin and thin.depth * width >= least
     # Neighbouring sums are stored by one vector, so they must be contiguous in the result.
@@ -76,16 +77,3 @@ def _is_faster(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
         and thin.vectors <= tuning.max_outer_vectors
         and row >= tuning.min_outer_bytes
     )
-
-
-def _are_worth_transposing(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
-    """Return whether making vectors rows takes less time than the packed product would."""
-    if thin.count >= tuning.min_rows_per_vector * thin.vectors:
-        return True
-    columns = thin.count if thin.is_right else thin.vectors
-    is_untiled = columns * width < tuning.min_tile_row_bytes
-    if is_untiled and thin.count * thin.vectors * thin.depth <= tuning.max_small_products:
-        return False
-    few = tuning.max_transposed_vectors
-    is_narrow = is_untiled and thin.vectors * width < tuning.min_tile_row_bytes
-    return thin.count > 1 and (is_narrow or thin.vectors <= few)

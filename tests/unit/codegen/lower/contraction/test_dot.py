@@ -41,8 +41,9 @@ def work_items(function: Callable[..., Any], *arguments: Any, dtype: Any = np.co
         (matrix(1, 2000), matrix(2000, 2000)),
         (matrix(2000, 2000), matrix(2000, 1)),
         (matrix(3, 130, 300), matrix(3, 300, 270)),
+        (matrix(2, 12, 4999), matrix(2, 4999, 9)),
     ],
-    ids=["wide", "tall", "row", "column", "batch"],
+    ids=["wide", "tall", "row", "column", "batch", "parts of sums"],
 )
 def test_pieces_that_do_not_divide_the_result_make_all_of_it(left: Any, right: Any) -> None:
     module = imported(lower(jnp.matmul, left, right))

@@ -66,10 +66,11 @@ SIZES = {
     "read in place, in several runs": (1, 20, 23, 2500),
     "packed by tiles": (1, 50, 515, 300),
     "laid out for a large result": (2, 300, 301, 3),
+    "parts of sums": (2, 20, 25, 4999),
 }
 
 
-OF_ALL_TYPES = ("an odd depth of several runs", "laid out ahead")
+OF_ALL_TYPES = ("an odd depth of several runs", "laid out ahead", "parts of sums")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,7 @@ def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None
         module = imported(lower(products, *arguments))
     texts = [row.source for row in kernels_of(compile_module(module).code)]
     assert sum("gemm_band" in text for text in texts) >= 2
+    assert any("join_" in text for text in texts) == (sizes == "parts of sums")
     # Rows of few vectors are read without packing them.
     assert sum("gemm_band" in text or "thin_inner" in text for text in texts) == 4
     wide = np.int64 if is_whole else np.float64
@@ -191,8 +193,9 @@ def test_every_height_of_tiles(place: int) -> None:
     np.testing.assert_allclose(on_cpu(module, [left, right])[0], left @ right, atol=1e-5)
 
 
-def test_the_same_bits_on_any_number_of_threads() -> None:
-    left, right = _drawn(np.float32, 190, 700), _drawn(np.float32, 700, 210)
+@pytest.mark.parametrize("sizes", [(190, 700, 210), (9, 20001, 11)])
+def test_the_same_bits_on_any_number_of_threads(sizes: tuple[int, int, int]) -> None:
+    left, right = _drawn(np.float32, *sizes[:2]), _drawn(np.float32, *sizes[1:])
     module = imported(lower(jnp.matmul, left, right))
     assert_equal_bits(*(on_cpu(module, [left, right], Cpu(threads=n))[0] for n in (1, 3)))
 
@@ -259,6 +262,33 @@ def test_machines_of_more_cores_divide_products_further() -> None:
     assert items(2, *sizes) < items(16, *sizes) < items(128, *sizes)
     # Small ones are not worth it.
     assert items(2, 64, 64, 64) == items(128, 64, 64, 64) == 1
+
+
+def test_deep_sums_with_few_results_are_divided_by_shape_alone() -> None:
+    def parts(cores: int, *sizes: int) -> int:
+        gemm = _gemm(Machine.avx512(cores=cores), *sizes)
+        assert (gemm.parts.count - 1) * gemm.parts.depth < gemm.depth
+        assert gemm.depth <= gemm.parts.count * gemm.parts.depth
+        assert gemm.work_items[0] == gemm.results == gemm.batch * gemm.parts.count
+        return gemm.parts.count
+
+    for sizes in ((16, 8, 100_000), (50, 50, 10_000, 2), (5, 7, 2_000_003)):
+        assert parts(1, *sizes) == parts(128, *sizes) >= 4
+    # Few k indices; little work; results that have work items enough.
+    for sizes in ((128, 128, 3000), (2, 9, 5000), (600, 600, 100_000)):
+        assert parts(2, *sizes) == 1
+
+
+@pytest.mark.parametrize("is_by_rows", [True, False])
+def test_an_epilogue_follows_parts_of_sums(is_by_rows: bool) -> None:
+    left, right = _drawn(np.float32, 20, 5000) / 99, _drawn(np.float32, 5000, 30)
+
+    def weights(x: Any, w: Any) -> Any:
+        return jax.nn.softmax(x @ w) if is_by_rows else jnp.tanh(x @ w) + 1
+
+    module = imported(lower(weights, left, right))
+    (found,) = on_cpu(module, [left, right])
+    np.testing.assert_allclose(found, weights(left, right), rtol=1e-3, atol=1e-5)
 
 
 def test_few_rows_of_many_columns_are_divided_by_columns(machine: Machine) -> None:

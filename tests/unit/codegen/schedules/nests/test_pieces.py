@@ -227,3 +227,17 @@ def test_short_runs_and_those_of_whole_lines_are_loops(columns: int) -> None:
     ahead = 16 if columns == 256 else 1
     (text,) = texts_of(imported(lower(lambda x: jnp.pad(x, ((0, 0), (ahead, 0))), x)))
     assert "copy_bytes(" not in text
+
+
+@pytest.mark.parametrize(("rows", "is_shared"), [(70, True), (9, False)])
+def test_short_rows_share_a_work_item_if_there_are_many(rows: int, is_shared: bool) -> None:
+    image = _RANDOM.standard_normal((rows, 4, 3)).astype(np.float32)
+
+    def padded(image: Any) -> Any:
+        return jnp.pad(jnp.tile(image, (1, 3, 4)), ((1, 1), (0, 0), (0, 0)))
+
+    module = imported(lower(padded, image))
+    (kernel,) = kernels_of(compile_module(module).code)
+    # Two more pieces have one row each.
+    assert (kernel.work_items < 2 * rows) == is_shared
+    assert_equal_bits(on_cpu(module, [image])[0], padded(image))

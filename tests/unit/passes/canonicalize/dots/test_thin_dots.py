@@ -4,24 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.processors import MACHINES, TARGET
+from tests.processors import TARGET
 from tests.unit.passes.passing import stated
 from xla_contract.types.opcode import Opcode
 from xla_server.passes.canonicalize.dots.thin_dots import ThinDot, thin_dot
-from xla_server.target.pass_tuning import ThinDots
-from xla_server.target.target import Target
 
 TUNING = TARGET.tuning.thin_dots
 
 
-def _thin(
-    left: str,
-    right: str,
-    result: str,
-    numbers: str,
-    kind: str = "f32",
-    tuning: ThinDots = TUNING,
-) -> ThinDot | None:
+def _thin(left: str, right: str, result: str, numbers: str, kind: str = "f32") -> ThinDot | None:
     lhs, rhs, *batch = numbers
     root = f"{kind}[{result}] dot(x0, x1), lhs_contracting_dims={{{lhs}}}, "
     root += f"rhs_contracting_dims={{{rhs}}}"
@@ -29,7 +20,7 @@ def _thin(
         root += ", lhs_batch_dims={0}, rhs_batch_dims={0}"
     module = stated([f"{kind}[{left}]", f"{kind}[{right}]"], root)
     (dot,) = [i for i in module.entry.instructions if i.opcode is Opcode.DOT]
-    return thin_dot(dot, tuning)
+    return thin_dot(dot, TUNING)
 
 
 @pytest.mark.parametrize(
@@ -50,35 +41,12 @@ def test_vectors_and_the_matrix_are_found(
 
 
 @pytest.mark.parametrize(
-    ("machine", "rows", "depth", "columns", "is_thin"),
-    [
-        ("avx512", 3, 300_000, 3, True),
-        ("avx512", 5, 30_000, 7, True),
-        ("avx512", 12, 30_000, 7, True),
-        ("avx512", 5, 20_000, 7, False),
-        ("avx512", 5, 30_000, 8, False),
-        ("avx2", 7, 10_000, 5, True),
-        ("avx2", 5, 30_000, 6, False),
-        ("avx2", 1, 90_000, 5, False),
-    ],
-    ids=[
-        "as_many",
-        "more_vectors_than_rows",
-        "more_rows_than_vectors",
-        "small_for_blas",
-        "tiles",
-        "few_columns_for_tiles",
-        "columns_for_tiles",
-        "one_row",
-    ],
+    ("rows", "columns", "is_thin"), [(16, 4, True), (15, 4, False), (5, 7, False)]
 )
-def test_columns_are_transposed_for_few_rows(
-    machine: str, rows: int, depth: int, columns: int, is_thin: bool
-) -> None:
-    sizes = f"{rows},{depth}", f"{depth},{columns}", f"{rows},{columns}"
-    thin = _thin(*sizes, "10", tuning=Target.of(MACHINES[machine]).tuning.thin_dots)
-    wanted = ThinDot(1, rows, columns, depth, False, is_inner=True, vectors_are_rows=False)
-    assert thin == (wanted if is_thin else None)
+def test_columns_are_transposed_for_many_rows(rows: int, columns: int, is_thin: bool) -> None:
+    sizes = f"{rows},30000", f"30000,{columns}", f"{rows},{columns}"
+    wanted = ThinDot(1, rows, columns, 30000, False, is_inner=True, vectors_are_rows=False)
+    assert _thin(*sizes, "10") == (wanted if is_thin else None)
 
 
 def test_a_vector_is_a_row_however_it_is_stored() -> None:
