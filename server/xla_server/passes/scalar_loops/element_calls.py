@@ -12,6 +12,7 @@ from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.simplify.call_inliner import copied
+from xla_server.passes.simplify.constant_folding import constants_of
 
 TRACED = ELEMENTWISE | {
     Opcode.BITCAST_CONVERT,
@@ -48,10 +49,15 @@ class ScalarComputations:
         self._lifted: dict[HloComputation, bool] = {}
 
     def fits_loops(self, computation: HloComputation) -> bool:
-        """Return whether loop nests can hold a computation and its callees."""
+        """Return whether loop nests can hold a computation and its callees.
+
+        They have constants of one element; larger ones need buffers, which a callee does not have.
+        """
         if computation not in self._known:
+            constants = constants_of(computation)
             self._known[computation] = all(
-                self._is_traced(i) or (i.opcode is Opcode.TUPLE and i is computation.root)
+                (self._is_traced(i) or (i.opcode is Opcode.TUPLE and i is computation.root))
+                and (i not in constants or (i.shape.is_array and i.shape.element_count == 1))
                 for i in computation.instructions
             )
         return self._known[computation]

@@ -36,6 +36,15 @@ _FOLDED = ELEMENTWISE | {
 """Broadcast and iota are smaller as they are than as constants."""
 
 
+def constants_of(computation: HloComputation) -> set[HloInstruction]:
+    """Return the constants of a computation, and the instructions that become constants."""
+    found: set[HloInstruction] = set()
+    for i in computation.instructions:
+        if i.opcode is Opcode.CONSTANT or (i.opcode in _FOLDED and found.issuperset(i.operands)):
+            found.add(i)
+    return found
+
+
 class ConstantFolding(RewritePass):
     """Replaces small operations all of whose operands are constants by their results."""
 
