@@ -41,21 +41,17 @@ def sorted_by(
 
 def _integer_order(comparator: HloComputation, arrays: Sequence[Array]) -> Indices | None:
     """The order by one integer operand, if that is all the comparator looks at."""
-    root = comparator.root
-    if root.opcode is not Opcode.COMPARE or any(
-        part not in comparator.parameters for part in root.operands
-    ):
-        return None
-    first, second = (comparator.parameters.index(part) for part in root.operands)
-    direction = root.attributes.direction
+    root, parameters = comparator.root, list(comparator.parameters)
+    compared = [parameters.index(part) for part in root.operands if part in parameters]
+    integers = [n for n, array in enumerate(arrays) if array.dtype.kind in "iu"]
     if (
-        direction not in (ComparisonDirection.LT, ComparisonDirection.GT)
-        or first // 2 != second // 2
-        or first == second
-        or arrays[first // 2].dtype.kind not in "iu"
+        root.opcode is not Opcode.COMPARE
+        or sorted(compared) not in [[2 * n, 2 * n + 1] for n in integers]
+        or root.attributes.direction not in (ComparisonDirection.LT, ComparisonDirection.GT)
     ):
         return None
-    ascending = (direction is ComparisonDirection.LT) == (first < second)
+    first, second = compared
+    ascending = (root.attributes.direction is ComparisonDirection.LT) == (first < second)
     keys = cast(Indices, arrays[first // 2])
     # The complement of an integer orders the other way round without overflow.
     return np.argsort(keys if ascending else ~keys, axis=-1, kind="stable")
