@@ -61,6 +61,8 @@ def can_lift(computation: HloComputation, known: dict[HloComputation, bool] | No
 
 
 def _lifts(instruction: HloInstruction, known: dict[HloComputation, bool]) -> bool:
+    if instruction.opcode is Opcode.CONSTANT and instruction.shape.is_tuple:
+        return False
     is_call = instruction.opcode in _CALLS
     parts = instruction, *instruction.operands
     return (known[instruction.called[0]] if is_call else instruction.opcode in _LIFTED) and all(

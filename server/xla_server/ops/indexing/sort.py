@@ -1,8 +1,9 @@
 """The evaluator of sort: a merge sort whose comparator runs on whole arrays.
 
-Runs of doubling length are merged, all of them at once. An element's position in the merged run is
-its position in its own run plus the number of elements of the other run before it, which a binary
-search counts. The comparator runs about log(n) squared times; equal elements keep their order.
+Runs of doubling length are merged, all of them at once. A binary search finds how many elements of
+the left run come before each one of the right run, which gives its position in the merged run; the
+left run has the other positions. The comparator runs about log(n) squared times; equal elements
+keep their order.
 """
 
 from collections.abc import Sequence
@@ -40,21 +41,17 @@ def sorted_by(
 
 def _integer_order(comparator: HloComputation, arrays: Sequence[Array]) -> Indices | None:
     """The order by one integer operand, if that is all the comparator looks at."""
-    root = comparator.root
-    if root.opcode is not Opcode.COMPARE or any(
-        part not in comparator.parameters for part in root.operands
-    ):
-        return None
-    first, second = (comparator.parameters.index(part) for part in root.operands)
-    direction = root.attributes.direction
+    root, parameters = comparator.root, list(comparator.parameters)
+    compared = [parameters.index(part) for part in root.operands if part in parameters]
+    integers = [n for n, array in enumerate(arrays) if array.dtype.kind in "iu"]
     if (
-        direction not in (ComparisonDirection.LT, ComparisonDirection.GT)
-        or first // 2 != second // 2
-        or first == second
-        or arrays[first // 2].dtype.kind not in "iu"
+        root.opcode is not Opcode.COMPARE
+        or sorted(compared) not in [[2 * n, 2 * n + 1] for n in integers]
+        or root.attributes.direction not in (ComparisonDirection.LT, ComparisonDirection.GT)
     ):
         return None
-    ascending = (direction is ComparisonDirection.LT) == (first < second)
+    first, second = compared
+    ascending = (root.attributes.direction is ComparisonDirection.LT) == (first < second)
     keys = cast(Indices, arrays[first // 2])
     # The complement of an integer orders the other way round without overflow.
     return np.argsort(keys if ascending else ~keys, axis=-1, kind="stable")
@@ -66,53 +63,45 @@ def _merge_order(comparator: HloComputation, arrays: Sequence[Array], frame: Fra
     flat = [array.reshape(rows, length) for array in arrays]
     row = np.arange(rows)[:, None]
     order = np.broadcast_to(np.arange(length), (rows, length))
-    place = np.arange(length)
     width = 1
     while width < length:
-        # Each element's position in its run, and the bounds of the neighbouring run.
-        start = place // width * width
-        is_left = (place // width) % 2 == 0
-        low = np.where(is_left, np.minimum(start + width, length), start - width)
-        high = np.where(is_left, np.minimum(start + 2 * width, length), start)
-        sorted_now = [array[row, order] for array in flat]
-        before = _count_before(comparator, sorted_now, low, high, is_left, frame)
-        merged = np.where(is_left, start, start - width) + (place - start) + before
-        new_order = np.array(order)
-        new_order[row, merged] = order
-        order = new_order
+        right = np.flatnonzero(np.arange(length) // width % 2)
+        runs = [array[row, order] for array in flat]
+        position = right % width + _end_of_left(comparator, runs, right, width, frame)
+        is_right = np.zeros(order.shape, np.bool_)
+        is_right[row, position] = True
+        merged = np.empty_like(order)
+        merged[is_right] = order[:, right].ravel()
+        merged[~is_right] = np.delete(order, right, axis=1).ravel()
+        order = merged
         width *= 2
     return order.reshape(arrays[0].shape)
 
 
-def _count_before(
+def _end_of_left(
     comparator: HloComputation,
     arrays: Sequence[Array],
-    low: Indices,
-    high: Indices,
-    is_left: Mask,
+    right: Indices,
+    width: int,
     frame: Frame,
 ) -> Indices:
-    """Return the number of elements of the sorted run [low, high) before each element.
+    """Return, for each of `right`, the end of those before it in the run left of its own.
 
-    The sort is stable: the left run's elements come first among equals.
+    The sort is stable: the left run's elements come first among equals. No end precedes that of an
+    earlier element, so each has a position of its own, even if the comparator gives no order, as
+    `<` with NaN.
     """
-    rows, length = arrays[0].shape
+    rows = arrays[0].shape[0]
     row = np.arange(rows)[:, None]
-    left = np.broadcast_to(is_left, (rows, length))
-    bottom = np.broadcast_to(low, (rows, length))
-    top = np.broadcast_to(high, (rows, length))
+    top = np.broadcast_to(right - right % width, (rows, len(right)))
+    bottom = top - width
     while np.any(bottom < top):
         middle = (bottom + top) // 2
-        probe = np.minimum(middle, length - 1)
-        pairs: list[Array] = []
-        for array in arrays:
-            other = array[row, probe]
-            # A left element asks "is the other before me", a right one "am I before the other".
-            pairs += [np.where(left, other, array), np.where(left, array, other)]
-        answer = cast(Mask, frame.call_lifted(comparator, pairs))
-        goes_up = (answer == left) & (bottom < top)
+        pairs = [part for array in arrays for part in (array[:, right], array[row, middle])]
+        is_before = cast(Mask, frame.call_lifted(comparator, pairs))
+        goes_up = ~is_before & (bottom < top)
         bottom, top = (
             np.where(goes_up, middle + 1, bottom),
             np.where(goes_up, top, np.minimum(middle, top)),
         )
-    return bottom - low
+    return np.maximum.accumulate(bottom, axis=-1)

@@ -8,34 +8,22 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.vectorized_scalars import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.simplify.call_inliner import copied
+from xla_server.passes.simplify.constant_folding import FOLDED, constants_of
 
-TRACED = ELEMENTWISE | {
-    Opcode.BITCAST_CONVERT,
+TRACED = (FOLDED - {Opcode.SORT}) | {
     Opcode.BROADCAST,
-    Opcode.CONCATENATE,
     Opcode.CONSTANT,
     Opcode.CONVOLUTION,
     Opcode.COPY,
-    Opcode.DOT,
-    Opcode.DYNAMIC_SLICE,
-    Opcode.DYNAMIC_UPDATE_SLICE,
-    Opcode.GATHER,
     Opcode.GET_TUPLE_ELEMENT,
     Opcode.IOTA,
     Opcode.MAP,
-    Opcode.PAD,
     Opcode.PARAMETER,
-    Opcode.REDUCE,
     Opcode.REDUCE_WINDOW,
-    Opcode.RESHAPE,
-    Opcode.REVERSE,
-    Opcode.SLICE,
     Opcode.STOCHASTIC_CONVERT,
-    Opcode.TRANSPOSE,
 }
 """Operations that a loop nest computes: elements of results from elements of operands."""
 
@@ -48,10 +36,15 @@ class ScalarComputations:
         self._lifted: dict[HloComputation, bool] = {}
 
     def fits_loops(self, computation: HloComputation) -> bool:
-        """Return whether loop nests can hold a computation and its callees."""
+        """Return whether loop nests can hold a computation and its callees.
+
+        They have constants of one element; larger ones need buffers, which a callee does not have.
+        """
         if computation not in self._known:
+            constants = constants_of(computation)
             self._known[computation] = all(
-                self._is_traced(i) or (i.opcode is Opcode.TUPLE and i is computation.root)
+                (self._is_traced(i) or (i.opcode is Opcode.TUPLE and i is computation.root))
+                and (i not in constants or (i.shape.is_array and i.shape.element_count == 1))
                 for i in computation.instructions
             )
         return self._known[computation]

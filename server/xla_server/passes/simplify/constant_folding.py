@@ -18,7 +18,7 @@ LARGEST_RESULT = 1 << 16
 MAX_TOUCHED_ELEMENTS = 1 << 20
 """Largest number of elements that evaluating one instruction at compile time may touch."""
 
-_FOLDED = ELEMENTWISE | {
+FOLDED = ELEMENTWISE | {
     Opcode.BITCAST_CONVERT,
     Opcode.CONCATENATE,
     Opcode.DOT,
@@ -33,14 +33,23 @@ _FOLDED = ELEMENTWISE | {
     Opcode.SORT,
     Opcode.TRANSPOSE,
 }
-"""Broadcast and iota are smaller as they are than as constants."""
+"""Operations that are evaluated. Broadcast and iota are smaller as they are than as constants."""
+
+
+def constants_of(computation: HloComputation) -> set[HloInstruction]:
+    """Return the constants of a computation, and the instructions that become constants."""
+    found: set[HloInstruction] = set()
+    for i in computation.instructions:
+        if i.opcode is Opcode.CONSTANT or (i.opcode in FOLDED and found.issuperset(i.operands)):
+            found.add(i)
+    return found
 
 
 class ConstantFolding(RewritePass):
     """Replaces small operations all of whose operands are constants by their results."""
 
     name = "constant-folding"
-    opcodes = _FOLDED
+    opcodes = FOLDED
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         if not i.operands or not i.shape.is_array:

@@ -80,7 +80,7 @@ def _plainer(best: Shrunk) -> Iterator[Case]:
     """Yield the module with zeros or ones instead of an argument, or a half of it."""
     arguments = best.case.arguments
     for number, array in enumerate(arguments):
-        flat = array.reshape(-1)
+        flat = np.ascontiguousarray(array).reshape(-1)
         for start, stop in _spans(array.size):
             for value in (0, 1):
                 changed: Any = flat.copy()

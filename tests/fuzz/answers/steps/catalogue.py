@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tests.conformance.sweep.draws import drawing
-from tests.fuzz.answers.steps import control, elementwise, products, windows
+from tests.fuzz.answers.steps import (
+    callees,
+    combining,
+    control,
+    dynamic,
+    elementwise,
+    memory,
+    products,
+    windows,
+)
 from tests.fuzz.answers.steps.graph import Case, graph_case, with_all_results
 from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Subject
@@ -54,7 +63,6 @@ UNMIXED: Mapping[Opcode, str] = MappingProxyType(
         Opcode.ASYNC_DONE: _HALVES,
         Opcode.ASYNC_START: _HALVES,
         Opcode.ASYNC_UPDATE: _HALVES,
-        Opcode.BITCAST: "depends on layouts, which graphs draw at their ends alone",
         Opcode.COLLECTIVE_BROADCAST: _COPIES,
         Opcode.COLLECTIVE_PERMUTE: _COPIES,
         Opcode.COLLECTIVE_PERMUTE_DONE: _HALVES,
@@ -84,6 +92,10 @@ STEPS: tuple[Step, ...] = (
     *windows.STEPS,
     *products.STEPS,
     *control.STEPS,
+    *combining.STEPS,
+    *callees.STEPS,
+    *memory.STEPS,
+    *dynamic.STEPS,
 )
 
 

@@ -1,6 +1,5 @@
-"""Reductions, windows, gathers and scatters of all forms, as steps of random modules."""
+"""Reductions, windows and gathers of all forms, as steps of random modules."""
 
-import math
 from collections.abc import Callable, Sequence
 
 from tests.building import scalars
@@ -8,14 +7,14 @@ from tests.property.random_programs.graphs import FLOATS, INTEGERS, Graph, Node,
 from tests.property.random_programs.steps import window
 from xla_client import Computation, ops
 from xla_client.programs.builder import Op
-from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers
 from xla_contract.types.element_type import ElementType as E
 
-_NUMBERS = (*FLOATS, *FLOATS, *INTEGERS, E.C64)
-_INDICES = (E.S32, E.S32, E.S64, E.U8, E.S8)
+NUMBERS = (*FLOATS, *FLOATS, *INTEGERS, E.C64)
+_INDICES = (E.S32, E.S32, E.S64, E.U64, E.U32, E.U16, E.U8, E.S8, E.S4, E.U4)
 
 
-def _combiner(graph: Graph, kind: E) -> Computation:
+def plain_combiner(graph: Graph, kind: E) -> Computation:
     """Return an addition, mostly, or another associative function of two scalars."""
     choices: tuple[Callable[..., Op], ...] = (ops.add, ops.add, ops.mul)
     if kind is E.PRED:
@@ -28,11 +27,11 @@ def _combiner(graph: Graph, kind: E) -> Computation:
 
 def reduction(graph: Graph) -> Node | None:
     """A reduction along any dimensions."""
-    node = graph.any((*_NUMBERS, E.PRED))
+    node = graph.any((*NUMBERS, E.PRED))
     rank = len(node.sizes)
     along = sorted(graph.chance.sample(range(rank), graph.chance.randint(0, rank)))
     start = graph.shaped(node.kind, ())
-    return Node(ops.reduce(node.op, start.op, _combiner(graph, node.kind), along))
+    return Node(ops.reduce(node.op, start.op, plain_combiner(graph, node.kind), along))
 
 
 def reduction_of_two(graph: Graph) -> Node | None:
@@ -55,7 +54,7 @@ def reduction_of_two(graph: Graph) -> Node | None:
 
 def windows(graph: Graph) -> Node | None:
     """A windowed reduction with strides, padding and both dilations."""
-    node = graph.any((*_NUMBERS,))
+    node = graph.any((*NUMBERS,))
     if not node.sizes or 0 in node.sizes:
         return None
     columns = [window(graph, size) for size in node.sizes]
@@ -65,7 +64,7 @@ def windows(graph: Graph) -> Node | None:
     found = ops.reduce_window_with_general_padding(
         node.op,
         start.op,
-        _combiner(graph, node.kind),
+        plain_combiner(graph, node.kind),
         sizes,
         strides,
         base,
@@ -77,7 +76,7 @@ def windows(graph: Graph) -> Node | None:
 
 def running(graph: Graph) -> Node | None:
     """A running reduction along a dimension, in either direction."""
-    node = graph.any(_NUMBERS)
+    node = graph.any(NUMBERS)
     if not node.sizes or 0 in node.sizes:
         return None
     along = graph.chance.randrange(len(node.sizes))
@@ -86,7 +85,7 @@ def running(graph: Graph) -> Node | None:
     padding = [(0, 0)] * len(node.sizes)
     padding[along] = graph.chance.choice(((length - 1, 0), (0, length - 1)))
     start = graph.shaped(node.kind, ())
-    combine = _combiner(graph, node.kind)
+    combine = plain_combiner(graph, node.kind)
     found = ops.reduce_window_with_general_padding(
         node.op, start.op, combine, sizes, [1] * len(sizes), padding=padding
     )
@@ -134,49 +133,23 @@ def gather(graph: Graph) -> Node | None:
     ]
     loose = [chance.choice((0, 1, 2, 5)) for _ in range(chance.randint(0, 2))]
     rows = [*(node.sizes[d] for d in batching), *loose]
-    indices, vector = _indices(graph, rows, len(mapped))
+    indices, vector, rows_at = indices_of(graph, rows, len(mapped))
     kept = rank - len(collapsed) - len(batching)
     offsets = tuple(sorted(chance.sample(range(kept + len(rows)), kept)))
     numbers = GatherDimensionNumbers(
-        offsets, collapsed, mapped, vector, batching, tuple(range(len(batching)))
+        offsets, collapsed, mapped, vector, batching, tuple(rows_at[: len(batching)])
     )
     return Node(ops.gather(node.op, indices.op, numbers, sizes))
 
 
-def scatter(graph: Graph) -> Node | None:
-    """Updates combined with slices at indices, dimensions in any order."""
-    node = graph.any(_NUMBERS)
-    chance, rank = graph.chance, len(node.sizes)
-    dims = chance.sample(range(rank), rank)
-    batching = tuple(sorted(dims[: chance.choice((0, 0, 1))]))
-    others = [d for d in dims if d not in batching]
-    mapped = tuple(others[: chance.randint(0, len(others))])
-    inserted = tuple(sorted(d for d in others if chance.random() < 0.4 and node.sizes[d]))
-    kept = [d for d in range(rank) if d not in inserted and d not in batching]
-    loose = [chance.choice((0, 1, 2, 5)) for _ in range(chance.randint(0, 2))]
-    rows = [*(node.sizes[d] for d in batching), *loose]
-    indices, vector = _indices(graph, rows, len(mapped))
-    places = tuple(sorted(chance.sample(range(len(kept) + len(rows)), len(kept))))
-    sizes, rest = [0] * (len(kept) + len(rows)), iter(rows)
-    boxes = iter([chance.randint(0, node.sizes[d]) for d in kept])
-    for number in range(len(sizes)):
-        sizes[number] = next(boxes) if number in places else next(rest)
-    if math.prod(sizes) > 1024:
-        return None
-    updates = graph.shaped(node.kind, sizes)
-    numbers = ScatterDimensionNumbers(
-        places, inserted, mapped, vector, batching, tuple(range(len(batching)))
-    )
-    combine = _combiner(graph, node.kind)
-    return Node(ops.scatter(node.op, indices.op, updates.op, combine, numbers))
-
-
-def _indices(graph: Graph, rows: Sequence[int], width: int) -> tuple[Node, int]:
-    """Return indices for these rows and the dimension that has their parts."""
+def indices_of(graph: Graph, rows: Sequence[int], width: int) -> tuple[Node, int, list[int]]:
+    """Return indices for these rows, the dimension that has their parts, and those of the rows."""
     kind = graph.chance.choice(_INDICES)
+    vector = graph.chance.choice((len(rows), len(rows), graph.chance.randint(0, len(rows))))
+    places = [number + (number >= vector) for number in range(len(rows))]
     if width == 1 and graph.chance.random() < 0.3:
-        return graph.shaped(kind, rows), len(rows)
-    return graph.shaped(kind, (*rows, width)), len(rows)
+        return graph.shaped(kind, rows), len(rows), list(range(len(rows)))
+    return graph.shaped(kind, (*rows[:vector], width, *rows[vector:])), vector, places
 
 
 STEPS: tuple[Step, ...] = (
@@ -187,5 +160,4 @@ STEPS: tuple[Step, ...] = (
     running,
     select_and_scatter,
     gather,
-    scatter,
 )

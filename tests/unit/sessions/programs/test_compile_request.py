@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sessions.sample_runs import ADD, PAIR, program
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
@@ -64,6 +64,14 @@ def test_the_layouts_are_those_asked_for_or_row_major() -> None:
     assert prepared("f32[4]", name=PAIR, options=pair).entry.result == Shape.parse(
         "(f32[4]{0}, f32[4]{0})"
     )
+
+
+def test_a_signature_with_fewer_parameters_than_the_program_is_refused() -> None:
+    proto = program(ADD).proto
+    del proto.host_program_shape.parameters[1:], proto.host_program_shape.parameter_names[1:]
+    found = prepare(proto, Options(), [VECTOR])
+    with pytest.raises(ShapeError, match="as many parameters as the program, got 1 and 2"):
+        found.partitioned(1000, 1000)
 
 
 @pytest.mark.parametrize(

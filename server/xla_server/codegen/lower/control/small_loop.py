@@ -254,9 +254,10 @@ class _StateTracer(Tracer):
         if instruction in self._states:
             return self._state_element(instruction.shape, index, number)
         if instruction not in self._arguments:
-            if instruction.opcode not in RULES:
+            is_constant = instruction.opcode is Opcode.CONSTANT
+            if instruction.opcode not in RULES or (is_constant and instruction.shape.is_tuple):
                 raise _UnsuitableError
-            if instruction.opcode is Opcode.CONSTANT and instruction.shape.element_count > 1:
+            if is_constant and instruction.shape.element_count > 1:
                 self._arguments[instruction] = self._loop.constant(instruction)
         node: Node = yield super()._make(instruction, index, number)
         return node
