@@ -27,9 +27,10 @@ from xla_server.codegen.schedules.builders.collapse import Make, collapsed_loops
 from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import Apply, Immediate, Load, Position, ReductionResult, Store
+from xla_server.codegen.schedules.nests.cuts import changes_of, cuts_of
+from xla_server.codegen.trace.graph import Apply, Load, ReductionResult, Store
 from xla_server.codegen.trace.merging import groups_of, indices_of, merged
-from xla_server.ir.analysis.affine import Affine, Modulus, Quotient, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Variable, variable
 from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
 
@@ -74,7 +75,7 @@ def piece_kernel(
     nodes = all_nodes(nest.stores)
     tuned = nest.target.tuning.loops.pieces
     applied = [node for node in nodes if isinstance(node, Apply)]
-    tests = sum(_changes(node, tuned) is not None for node in applied)
+    tests = sum(changes_of(node, tuned) is not None for node in applied)
     is_long = not is_repeated and any(cost_of(node.function) > tuned.costly for node in applied)
     if not tests or are_few(math.prod(dimensions), tests, tuned, is_long=is_long):
         return None
@@ -176,7 +177,7 @@ class _Cutting:
         while waiting:
             part = waiting.pop()
             loops, stores = self._traced(part)
-            found = _cuts(loops, stores, self._tuned).items()
+            found = cuts_of(loops, stores, self._tuned).items()
             kept = {
                 d: self._worthwhile(loops[d].size, cuts, self._shortest[d]) for d, cuts in found
             }
@@ -197,7 +198,7 @@ class _Cutting:
         waiting = [tuple(boxes)]
         while waiting:
             rows = waiting.pop()
-            found = [_cuts(*self._traced(box), self._tuned) for box in rows]
+            found = [cuts_of(*self._traced(box), self._tuned) for box in rows]
             outside = {d: cuts for each in found for d, cuts in each.items() if d < dimension}
             if outside:
                 first = min(outside)
@@ -293,54 +294,6 @@ def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
     low, high = box[dimension]
     edges = [low, *(low + cut for cut in cuts), high]
     return [(*box[:dimension], pair, *box[dimension + 1 :]) for pair in itertools.pairwise(edges)]
-
-
-def _cuts(
-    loops: Sequence[Variable], stores: Sequence[Store], tuned: Pieces
-) -> dict[int, list[int]]:
-    """Return, by the number of a loop, the values of its variable at which a test changes."""
-    found: dict[int, set[int]] = {}
-    for node in all_nodes(stores):
-        changes = _changes(node, tuned) if isinstance(node, Apply) else None
-        if changes is not None:
-            loop, cuts = changes
-            if loop in loops and cuts:
-                found.setdefault(loops.index(loop), set()).update(cuts)
-    return {number: sorted(cuts) for number, cuts in found.items()}
-
-
-def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | None:
-    """Return the variable that a test depends on, and its values at which the outcome changes."""
-    if test.function not in ("ge", "lt"):
-        return None
-    position, limit = test.operands
-    if not isinstance(position, Position) or not isinstance(limit, Immediate):
-        return None
-    index, least = position.index, limit.constant.parts[0]
-    if len(index.terms) != 1:
-        return _changes_of_parts(index, least, tuned)
-    ((loop, factor),) = index.terms
-    if not isinstance(loop, Variable):
-        return _changes_of_parts(index, least, tuned)
-    # factor * loop + constant >= limit holds from `cut` on, or below it if the factor is negative.
-    least -= index.constant
-    cut = -(-least // factor) if factor > 0 else least // factor + 1
-    return loop, [cut] if 0 < cut < loop.size else []
-
-
-def _changes_of_parts(
-    index: Affine, least: int, tuned: Pieces
-) -> tuple[Variable, Sequence[int]] | None:
-    """Return the same for quotients and remainders of a small variable, by trying all values."""
-    loops = {atom for atom in index.atoms() if not isinstance(atom, Quotient | Modulus)}
-    if len(loops) != 1:
-        return None
-    (loop,) = loops
-    if not isinstance(loop, Variable) or loop.size > tuned.max_runs:
-        return None
-    outcomes = [index.at(value) >= least for value in range(loop.size)]
-    pairs = enumerate(itertools.pairwise(outcomes), 1)
-    return loop, [value for value, (before, now) in pairs if before != now]
 
 
 class _PieceBuilder(LoopBuilder):
