@@ -75,11 +75,7 @@ def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
 
 def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
     """Raise ShapeError unless a declared signature is compatible with a program's own."""
-    if len(declared.parameters) != len(actual.parameters):
-        raise ShapeError(
-            "the entry signature must have as many parameters as the program, got "
-            f"{len(declared.parameters)} and {len(actual.parameters)}"
-        )
+    check_parameter_count(declared, actual)
     names = [*(f"parameter {number} =" for number in range(len(actual.parameters))), "result"]
     stated, own = (*declared.parameters, declared.result), (*actual.parameters, actual.result)
     for name, theirs, ours in zip(names, stated, own, strict=True):
@@ -88,6 +84,15 @@ def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
                 "the entry signature must be compatible with the program, got "
                 f"{name} {theirs} for {ours}"
             )
+
+
+def check_parameter_count(declared: ProgramShape, actual: ProgramShape) -> None:
+    """Raise ShapeError unless a declared signature has as many parameters as a program's own."""
+    if len(declared.parameters) != len(actual.parameters):
+        raise ShapeError(
+            "the entry signature must have as many parameters as the program, got "
+            f"{len(declared.parameters)} and {len(actual.parameters)}"
+        )
 
 
 class _Checker:

@@ -10,7 +10,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import CompileOptions, DumpOptions
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.verification.verifier import check_signature, verify
+from xla_server.ir.verification.verifier import check_parameter_count, verify
 from xla_server.passes.partitioning.partition import Partitioned, needs_partitioning, partition
 from xla_server.sessions.programs.device_assignment import DeviceAssignment
 
@@ -80,7 +80,7 @@ class WireProgram:
         module = self.import_module(max_literal_bytes)
         if needs_partitioning(module):
             verify(module)
-        check_signature(self.entry, module.entry.program_shape)
+        check_parameter_count(self.entry, module.entry.program_shape)
         module.entry_program_shape = self.entry
         return partition(module, max_replicated_bytes=max_replicated_bytes)
 
