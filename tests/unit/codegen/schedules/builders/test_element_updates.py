@@ -28,7 +28,7 @@ def test_an_update_stores_each_element_of_its_box_in_bounds() -> None:
     stores = update_stores(tracer, entry.root, 7)
     assert [each.argument for each in stores] == [7, 7]
     assert [expression(each.value) for each in stores] == ["x1[0]", "x1[1]"]
-    # One row below the other, wherever the first is: at 0 ... 4, or 0 ... 7 along a row.
+    # One row below the other, wherever the first is: at 0 ... 4, and at 3 along a row.
     one, other = (each.offset for each in stores)
     assert other + one * -1 == Affine(8)
-    assert (one.low, other.high) == (0, 5 * 8 + 7)
+    assert (one.low, other.high) == (3, 5 * 8 + 3)
