@@ -131,7 +131,10 @@ class JaxFunction:
             given = self._signature.bind(*arguments, **named).arguments
         except TypeError as error:
             raise ArgumentTypeError(f"{self._name}: {error}") from None
-        statics = tuple((name, given.pop(name)) for name in self._statics if name in given)
+        # With their types, because 1, 1.0 and True are equal, but make other programs.
+        statics = tuple(
+            (name, type(given[name]), given.pop(name)) for name in self._statics if name in given
+        )
         leaves, tree = self._flatten(given)
         try:
             key = tuple(map(_form, leaves)), tree, statics, self._settings().jaxpr
@@ -156,8 +159,9 @@ class JaxFunction:
         if key not in self._versions:
 
             def function(*leaves: Any) -> Any:
+                values = {name: value for name, _, value in statics}
                 given = inspect.BoundArguments(
-                    self._signature, OrderedDict(tree.unflatten(leaves), **dict(statics))
+                    self._signature, OrderedDict(tree.unflatten(leaves), **values)
                 )
                 return self._function(*given.args, **given.kwargs)
 
@@ -195,9 +199,9 @@ class JaxFunction:
                 )
         return frozenset(names[each] for each in wanted)
 
-    def _require(self, statics: Iterable[tuple[str, Any]], given: dict[str, Any]) -> None:
+    def _require(self, statics: Iterable[tuple[str, type, Any]], given: dict[str, Any]) -> None:
         """Raise the error of an argument that no call takes, if there is one."""
-        for name, value in statics:
+        for name, _, value in statics:
             if not isinstance(value, Hashable):
                 raise ArgumentTypeError(
                     f"{self._name}: a static argument must be hashable, got "

@@ -129,6 +129,14 @@ def test_equal_types_share_a_program_and_others_have_their_own(client: xc.Client
     assert len(traced) == 7
 
 
+def test_equal_static_values_of_other_types_have_programs_of_their_own(client: xc.Client) -> None:
+    function = client.jit(lambda x, n: x * n if n is not True else x, static_argnums=1)
+    for n, dtype in ((1, np.int32), (1.0, np.float32), (True, np.int32)):
+        assert function(np.int32(5), n).dtype == dtype
+    programs = {function.executable(ROW, n) for n in (1, 1.0, True, 1)}
+    assert len(programs) == 3
+
+
 def test_threads_that_call_at_once_compile_once(client: xc.Client) -> None:
     traced = []
 
