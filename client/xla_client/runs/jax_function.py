@@ -4,6 +4,7 @@ import functools
 import inspect
 import itertools
 import threading
+import types
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -62,7 +63,7 @@ class JaxFunction:
         functools.update_wrapper(self, function)
         self._name = getattr(function, "__name__", type(function).__name__)
         self._client, self._function, self._mesh = client, function, mesh
-        self._signature = inspect.signature(function)
+        self._signature = _signature(function)
         self._statics = self._parameters(statics)
         self._donated = self._parameters(donated)
         self._flatten = jax.tree.flatten
@@ -103,6 +104,10 @@ class JaxFunction:
         for buffer, kind in zip(results, program.results, strict=True):
             buffer.jax_type = kind
         return program.tree.unflatten(results)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Return the method of an object, where the function is decorated in its class."""
+        return self if instance is None else types.MethodType(self, instance)
 
     def executable(self, *arguments: Any, **named: Any) -> Executable[Any]:
         """Return the program that a call with these arguments runs, for `explain` and the like.
@@ -247,11 +252,21 @@ class JaxFunction:
         return f"JaxFunction({self._name}{self._signature})"
 
 
+def _signature(function: Any) -> inspect.Signature:
+    """Return the signature of a function: any arguments where it has none, as `max`."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return inspect.signature(lambda *args, **kwargs: None)
+
+
 def _form(leaf: Any) -> Any:
     """Return what JAX's type of an argument follows from; of a Buffer, it is that type."""
     if isinstance(leaf, Buffer):
         return leaf.jax_type or (leaf.shape.dimensions, leaf.dtype, False)
-    return type(leaf) if type(leaf) in _NUMBERS else ("here", jax_type(leaf))
+    # An np.float64 is a float, too, but in JAX an array.
+    is_number = isinstance(leaf, _NUMBERS) and not isinstance(leaf, np.generic)
+    return type(leaf) if is_number else ("here", jax_type(leaf))
 
 
 def _value(leaf: Any, dtype: Any) -> Any:

@@ -1,6 +1,7 @@
 """Functions of JAX on a server: called as those of `jax.jit`, with the same values."""
 
 import dataclasses
+import enum
 import functools
 import re
 from collections.abc import Callable
@@ -38,6 +39,10 @@ class State:
     name: str
 
 
+class Scale(enum.IntEnum):
+    TWO = 2
+
+
 def power(x: Any, n: int = 2, *, scale: Any = 1.0) -> Any:
     return {"x": x**n * scale, "n": None}
 
@@ -66,6 +71,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], dict
     "nothing": (lambda: (), (), {}, {}),
     "no arguments": (lambda: jnp.arange(4), (), {}, {}),
     "of jax.numpy": (jnp.sort, (ROW,), {"descending": True}, {"static_argnames": "descending"}),
+    "without a signature": (dict, (), {"x": ROW, "y": 2}, {}),
+    "enumerated": (lambda x, y: x * y, (Scale.TWO, jnp.ones(2, jnp.bfloat16)), {}, {}),
     "partial": (functools.partial(power, n=3), (ROW,), {}, {"static_argnames": "n"}),
 }
 
@@ -135,6 +142,16 @@ def test_equal_static_values_of_other_types_have_programs_of_their_own(client: x
         assert function(np.int32(5), n).dtype == dtype
     programs = {function.executable(ROW, n) for n in (1, 1.0, True, 1)}
     assert len(programs) == 3
+
+
+def test_a_method_is_called_with_its_object(client: xc.Client) -> None:
+    class Layer:
+        @functools.partial(client.jit, static_argnums=0)
+        def double(self, x: Any) -> Any:
+            return 2 * x
+
+    np.testing.assert_array_equal(Layer().double(ROW).to_numpy(), 2 * ROW)
+    assert isinstance(Layer.double, xc.JaxFunction)
 
 
 def test_threads_that_call_at_once_compile_once(client: xc.Client) -> None:
