@@ -194,6 +194,22 @@ def test_large_arrays_of_the_function_are_uploaded_once(
     assert uploaded == [(150, 150)]
 
 
+def test_an_array_of_numpy_has_the_elements_that_it_had_when_a_program_was_compiled(
+    client: xc.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploaded: list[float] = []
+    upload = client.to_device
+    monkeypatch.setattr(client, "to_device", lambda x: uploaded.append(x[0]) or upload(x))
+    large = np.zeros(1 << 15, np.float32)
+    add = client.jit(lambda x: (x + large)[..., 0])
+    types = [np.float32(0), np.int32(0), np.zeros(1, np.float32)]
+    found = [float(add(types[0])), float(add(types[1]))]
+    large[:] = 1
+    found += [float(add(each)) for each in types]
+    assert found == [0, 0, 0, 0, 1]
+    assert uploaded == [0, 1]
+
+
 def test_an_exported_function_runs(client: xc.Client) -> None:
     types = {"a": jax.ShapeDtypeStruct((), np.float32)}, jax.ShapeDtypeStruct((3,), np.float32)
     exported = jax.export.export(jax.jit(lambda p, x: [p["a"] * x]))(*types)
