@@ -2,6 +2,7 @@ import io
 import json
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,3 +102,22 @@ def test_a_pipe_that_nobody_reads_stops_no_thread_and_lost_lines_are_counted(
     again, last = map(json.loads, after)
     assert (again["message"], again["lost"]) == ("and on", 100 - len(whole))
     assert (last["message"], last.get("lost")) == ("as before", None)
+
+
+def test_a_long_line_waits_no_longer_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may wait for its lock, however long the line is."""
+    monkeypatch.setattr(logs, "PATIENCE_SECONDS", 0.05)
+    reading, writing = os.pipe()
+    handler, over = DescriptorHandler(writing), threading.Event()
+
+    def read() -> None:
+        while not over.wait(0.01):
+            os.read(reading, 1 << 12)
+
+    reader = threading.Thread(target=read)
+    with open(reading, "rb"), open(writing, "wb"):
+        reader.start()
+        handler.handle(logging.makeLogRecord({"msg": "x" * (1 << 20)}))
+        over.set()
+        reader.join()
+    assert handler._lost == 1
