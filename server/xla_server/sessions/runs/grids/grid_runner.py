@@ -252,16 +252,11 @@ class GridRunner:
     @contextlib.contextmanager
     def _slots(self, participants: Sequence[_Participant]) -> Iterator[None]:
         """Hold a slot for each participant for the block; raises before any begins."""
-        running, taken = self.runner.running, 0
-        try:
+        with contextlib.ExitStack() as slots:
             for each in participants:
                 with part_of_request(each.name):
-                    running.take()
-                taken += 1
+                    slots.enter_context(self.runner.running.taken())
             yield
-        finally:
-            for _ in range(taken):
-                running.release()
 
     def _participants(
         self,
