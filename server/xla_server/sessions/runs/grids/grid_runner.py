@@ -163,12 +163,10 @@ class GridRunner:
             grid = prepared[0][0].program.grid
             channels = None
             if len(requests) == 1 < len(devices):
-                (compiled, arguments), numbers = prepared[0], range(len(devices))
+                compiled, arguments = prepared[0]
                 participants = [
-                    _Participant(
-                        _participant_name(grid, number), compiled, arguments, devices[number]
-                    )
-                    for number in numbers
+                    _Participant(_participant_name(grid, number), compiled, arguments, device)
+                    for number, device in enumerate(devices)
                 ]
             else:
                 participants = [
