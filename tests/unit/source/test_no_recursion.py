@@ -104,7 +104,6 @@ ALLOWED = {
         ir/text/shardings.py: _read _write
     """,
     ONCE: """
-        codegen/lower/contraction/dot.py: _add
         codegen/trace/elementwise.py: converted
         ops/elementwise/convert.py: _converted
         ops/indexing/topk.py: ordering_keys
