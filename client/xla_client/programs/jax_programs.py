@@ -2,8 +2,11 @@
 
 import dataclasses
 import importlib
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from xla_client.programs.computation import Computation, as_computation
 from xla_contract.errors import UnimplementedError
@@ -24,7 +27,7 @@ class JaxProgram:
 
     computation: Computation
     constants: list[Any]
-    """Large arrays that the function closes over: the first parameters."""
+    """Large arrays that the function closes over, copies of those of numpy: first parameters."""
     dtypes: list[Any]
     """The dtypes of the other parameters, the arguments; None for typed keys."""
     results: list[JaxType]
@@ -57,20 +60,24 @@ def jax_program(
     Returns:
         The program.
     """
+    jax = jax_module()
     traced = _traced(function, kinds, donated)
-    closed, tree = traced.jaxpr, jax_module().tree.structure(traced.out_info)
+    closed, tree = traced.jaxpr, jax.tree.structure(traced.out_info)
     numbers, large = [], []
     for number, constant in enumerate(closed.consts):
-        if constant.nbytes >= _PARAMETER_BYTES and not _is_extended(constant.dtype):
+        if _is_extended(constant.dtype):
+            continue
+        if math.prod(constant.shape) * constant.dtype.itemsize >= _PARAMETER_BYTES:
             numbers.append(number)
-            large.append(constant)
+            # The caller may write to an array of numpy later.
+            large.append(constant if isinstance(constant, jax.Array) else np.array(constant))
     if large:
 
         def of_constants(*leaves: Any) -> Any:
             filled = list(closed.consts)
             for number, constant in zip(numbers, leaves, strict=False):
                 filled[number] = constant
-            return jax_module().core.eval_jaxpr(closed.jaxpr, filled, *leaves[len(large) :])
+            return jax.core.eval_jaxpr(closed.jaxpr, filled, *leaves[len(large) :])
 
         of_constants.__name__ = traced.fun_name
         moved = [len(large) + number for number in donated]

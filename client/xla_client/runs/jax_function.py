@@ -4,6 +4,7 @@ import functools
 import inspect
 import itertools
 import threading
+import types
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -62,7 +63,7 @@ class JaxFunction:
         functools.update_wrapper(self, function)
         self._name = getattr(function, "__name__", type(function).__name__)
         self._client, self._function, self._mesh = client, function, mesh
-        self._signature = inspect.signature(function)
+        self._signature = _signature(function)
         self._statics = self._parameters(statics)
         self._donated = self._parameters(donated)
         self._flatten = jax.tree.flatten
@@ -104,6 +105,10 @@ class JaxFunction:
             buffer.jax_type = kind
         return program.tree.unflatten(results)
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Return the method of an object, where the function is decorated in its class."""
+        return self if instance is None else types.MethodType(self, instance)
+
     def executable(self, *arguments: Any, **named: Any) -> Executable[Any]:
         """Return the program that a call with these arguments runs, for `explain` and the like.
 
@@ -131,7 +136,10 @@ class JaxFunction:
             given = self._signature.bind(*arguments, **named).arguments
         except TypeError as error:
             raise ArgumentTypeError(f"{self._name}: {error}") from None
-        statics = tuple((name, given.pop(name)) for name in self._statics if name in given)
+        # With their types, because 1, 1.0 and True are equal, but make other programs.
+        statics = tuple(
+            (name, type(given[name]), given.pop(name)) for name in self._statics if name in given
+        )
         leaves, tree = self._flatten(given)
         try:
             key = tuple(map(_form, leaves)), tree, statics, self._settings().jaxpr
@@ -156,8 +164,9 @@ class JaxFunction:
         if key not in self._versions:
 
             def function(*leaves: Any) -> Any:
+                values = {name: value for name, _, value in statics}
                 given = inspect.BoundArguments(
-                    self._signature, OrderedDict(tree.unflatten(leaves), **dict(statics))
+                    self._signature, OrderedDict(tree.unflatten(leaves), **values)
                 )
                 return self._function(*given.args, **given.kwargs)
 
@@ -165,9 +174,22 @@ class JaxFunction:
             numbered = tree.unflatten(range(len(kinds)))
             donated = self._flatten([numbered[name] for name in self._donated & numbered.keys()])[0]
             program = jax_program(function, kinds, donated)
+            program.constants[:] = map(self._uploaded, program.constants)
             executable = self._client.compile(program.computation, mesh=self._mesh)
             self._versions[key] = executable, program
         return self._versions[key]
+
+    def _uploaded(self, value: Any) -> Any:
+        """Return an array that was uploaded for another program, if it has the same bits."""
+        if isinstance(value, np.ndarray):
+            for known, _ in list(self._constants.values()):
+                if (
+                    isinstance(known, np.ndarray)
+                    and (known.shape, known.dtype) == (value.shape, value.dtype)
+                    and known.tobytes() == value.tobytes()
+                ):
+                    return known
+        return value
 
     def _constant(self, value: Any) -> Buffer:
         """Return the Buffer of an array that the function closes over."""
@@ -195,9 +217,9 @@ class JaxFunction:
                 )
         return frozenset(names[each] for each in wanted)
 
-    def _require(self, statics: Iterable[tuple[str, Any]], given: dict[str, Any]) -> None:
+    def _require(self, statics: Iterable[tuple[str, type, Any]], given: dict[str, Any]) -> None:
         """Raise the error of an argument that no call takes, if there is one."""
-        for name, value in statics:
+        for name, _, value in statics:
             if not isinstance(value, Hashable):
                 raise ArgumentTypeError(
                     f"{self._name}: a static argument must be hashable, got "
@@ -243,11 +265,21 @@ class JaxFunction:
         return f"JaxFunction({self._name}{self._signature})"
 
 
+def _signature(function: Any) -> inspect.Signature:
+    """Return the signature of a function: any arguments where it has none, as `max`."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return inspect.signature(lambda *args, **kwargs: None)
+
+
 def _form(leaf: Any) -> Any:
     """Return what JAX's type of an argument follows from; of a Buffer, it is that type."""
     if isinstance(leaf, Buffer):
         return leaf.jax_type or (leaf.shape.dimensions, leaf.dtype, False)
-    return type(leaf) if type(leaf) in _NUMBERS else ("here", jax_type(leaf))
+    # An np.float64 is a float, too, but in JAX an array.
+    is_number = isinstance(leaf, _NUMBERS) and not isinstance(leaf, np.generic)
+    return type(leaf) if is_number else ("here", jax_type(leaf))
 
 
 def _value(leaf: Any, dtype: Any) -> Any:

@@ -5,6 +5,7 @@ byte take one byte each.
 """
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -76,10 +77,7 @@ def symbol_target(name: str, symbol: Any, signature: Signature) -> CustomCallTar
         ]
         return tuple(arrays) if is_tuple else arrays[0]
 
-    def check(instruction: HloInstruction) -> None:
-        _check_call(instruction, signature)
-
-    return CustomCallTarget(name, evaluate, check)
+    return CustomCallTarget(name, evaluate, functools.partial(_check_call, signature=signature))
 
 
 def _address(symbol: Any) -> int:

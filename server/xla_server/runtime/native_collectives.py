@@ -71,7 +71,7 @@ def _area(member: int, stamp: int) -> int:
 
 @callee  # type: ignore[untyped-decorator]
 def arrive(record: int, words: int, slots: int, refers: int) -> int:
-    """Copy the operands to the visit's area and set its slot's stamp; -1 if it was set, else 0.
+    """Copy the operands to the visit's area and set the slot's stamp; -1 if it was set, else 0.
 
     For a large operand it returns the bytes to copy, with target and source at COPY. The caller
     lets threads copy them and calls it again, for the next operand. If `refers` is 1, the addresses

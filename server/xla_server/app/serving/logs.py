@@ -96,8 +96,9 @@ class DescriptorHandler(logging.Handler):
             # The beginning of a lost line may be there.
             text = "\n" * bool(lost) + self.format(record) + "\n"
             data = text.encode(errors="backslashreplace")
+            deadline = time.monotonic() + (0 if lost else PATIENCE_SECONDS)
             while data:
-                if not self._poll.poll(0 if self._lost else PATIENCE_SECONDS * 1000):
+                if not self._poll.poll(max(0, deadline - time.monotonic()) * 1000):
                     self._lost += 1
                     return
                 # A descriptor that is ready takes so many bytes at once.

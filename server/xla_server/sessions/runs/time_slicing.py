@@ -130,7 +130,8 @@ class TimeSlice:
         """Return the seconds to charge for the time since the last call; 0 while it is paused.
 
         A run is charged processor time, since its thread may wait long for a core that the system
-        gives to other processes. It is charged wall time while it is outside of its thread.
+        gives to other processes. It is charged wall time while it is outside of its thread. Helper
+        threads (`runtime.threads`) are not charged, since executions share those that are free.
         """
         seconds, self.charged_at = now - self.charged_at, now
         if self.is_paused:

@@ -3,6 +3,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,3 +102,21 @@ def test_a_pipe_that_nobody_reads_stops_no_thread_and_lost_lines_are_counted(
     again, last = map(json.loads, after)
     assert (again["message"], again["lost"]) == ("and on", 100 - len(whole))
     assert (last["message"], last.get("lost")) == ("as before", None)
+
+
+def test_a_long_line_waits_no_longer_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may wait for its lock, however long the line is."""
+    clock = Clock()
+    monkeypatch.setattr(logs, "time", SimpleNamespace(monotonic=clock))
+
+    def poll(milliseconds: float) -> bool:
+        """Wait for less than a line may, but again for each part of it."""
+        clock.now += 0.4 * logs.PATIENCE_SECONDS
+        return milliseconds > 0
+
+    reading, writing = os.pipe()
+    with open(reading, "rb"), open(writing, "wb"):
+        handler = DescriptorHandler(writing)
+        monkeypatch.setattr(handler, "_poll", SimpleNamespace(poll=poll))
+        handler.handle(logging.makeLogRecord({"msg": "x" * 30_000}))
+    assert handler._lost == 1

@@ -1,6 +1,7 @@
 """Functions of JAX on a server: called as those of `jax.jit`, with the same values."""
 
 import dataclasses
+import enum
 import functools
 import re
 from collections.abc import Callable
@@ -38,6 +39,10 @@ class State:
     name: str
 
 
+class Scale(enum.IntEnum):
+    TWO = 2
+
+
 def power(x: Any, n: int = 2, *, scale: Any = 1.0) -> Any:
     return {"x": x**n * scale, "n": None}
 
@@ -66,6 +71,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], dict
     "nothing": (lambda: (), (), {}, {}),
     "no arguments": (lambda: jnp.arange(4), (), {}, {}),
     "of jax.numpy": (jnp.sort, (ROW,), {"descending": True}, {"static_argnames": "descending"}),
+    "without a signature": (dict, (), {"x": ROW, "y": 2}, {}),
+    "enumerated": (lambda x, y: x * y, (Scale.TWO, jnp.ones(2, jnp.bfloat16)), {}, {}),
     "partial": (functools.partial(power, n=3), (ROW,), {}, {"static_argnames": "n"}),
 }
 
@@ -129,6 +136,24 @@ def test_equal_types_share_a_program_and_others_have_their_own(client: xc.Client
     assert len(traced) == 7
 
 
+def test_equal_static_values_of_other_types_have_programs_of_their_own(client: xc.Client) -> None:
+    function = client.jit(lambda x, n: x * n if n is not True else x, static_argnums=1)
+    for n, dtype in ((1, np.int32), (1.0, np.float32), (True, np.int32)):
+        assert function(np.int32(5), n).dtype == dtype
+    programs = {function.executable(ROW, n) for n in (1, 1.0, True, 1)}
+    assert len(programs) == 3
+
+
+def test_a_method_is_called_with_its_object(client: xc.Client) -> None:
+    class Layer:
+        @functools.partial(client.jit, static_argnums=0)
+        def double(self, x: Any) -> Any:
+            return 2 * x
+
+    np.testing.assert_array_equal(Layer().double(ROW).to_numpy(), 2 * ROW)
+    assert isinstance(Layer.double, xc.JaxFunction)
+
+
 def test_threads_that_call_at_once_compile_once(client: xc.Client) -> None:
     traced = []
 
@@ -167,6 +192,22 @@ def test_large_arrays_of_the_function_are_uploaded_once(
     for rows in (1, 2, 2):
         assert layer(np.ones((rows, 150), np.float32)).to_numpy().sum() == rows * 150 * 150
     assert uploaded == [(150, 150)]
+
+
+def test_an_array_of_numpy_has_the_elements_that_it_had_when_a_program_was_compiled(
+    client: xc.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploaded: list[float] = []
+    upload = client.to_device
+    monkeypatch.setattr(client, "to_device", lambda x: uploaded.append(x[0]) or upload(x))
+    large = np.zeros(1 << 15, np.float32)
+    add = client.jit(lambda x: (x + large)[..., 0])
+    types = [np.float32(0), np.int32(0), np.zeros(1, np.float32)]
+    found = [float(add(types[0])), float(add(types[1]))]
+    large[:] = 1
+    found += [float(add(each)) for each in types]
+    assert found == [0, 0, 0, 0, 1]
+    assert uploaded == [0, 1]
 
 
 def test_an_exported_function_runs(client: xc.Client) -> None:

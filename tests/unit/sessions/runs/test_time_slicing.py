@@ -179,8 +179,9 @@ def test_a_run_outside_of_its_thread_is_charged_wall_time() -> None:
     assert 0 < counts[1] - before < 10
 
 
-def test_a_caller_that_begins_programs_all_the_time_has_no_more_than_others() -> None:
-    """Its young programs run beside turns only while it is little in advance."""
+@pytest.mark.parametrize("older", [3, 0])
+def test_a_caller_that_begins_programs_all_the_time_has_no_more_than_others(older: int) -> None:
+    """Its young programs, beside so many older ones, run only while it is little in advance."""
     modest, scheduler = [*_of(Flow("ada"), 1), *_of(Flow("eve"), 1)], TimeSlicer(1)
     scheduler.reschedule(modest, 5.0)
     _age(modest)
@@ -188,7 +189,7 @@ def test_a_caller_that_begins_programs_all_the_time_has_no_more_than_others() ->
     seconds = 0.0
     for number in range(1, 500):
         if number % 5 == 0:
-            greedy = [*_of(Flow("greedy"), 1), *greedy[:3]]
+            greedy = [*_of(Flow("greedy"), 1), *greedy[:older]]
         time_slices = [*greedy, *modest]
         scheduler.reschedule(time_slices, 5.0 + PERIOD * number)
         count = len(_running(time_slices))

@@ -4,6 +4,7 @@ Each of n identities with items gets an n-th of the processor time, however many
 connections of one identity share its part in the same way, and so do the sessions of a connection.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -16,7 +17,8 @@ class ProcessorShares:
     """The processor time that flows took, in seconds. Not thread-safe.
 
     A flow that comes has as much as the least of its siblings: it is owed nothing for the time in
-    which it had no items.
+    which it had no items. One that goes has its seconds until its siblings have as many, so that
+    items one after another are charged as those at the same time.
     """
 
     def __init__(self) -> None:
@@ -26,12 +28,16 @@ class ProcessorShares:
         """Least seconds of the siblings below each parent, at the last `keep`."""
 
     def keep(self, flows: Iterable[Flow]) -> None:
-        """Forget all flows but these, which are those with items, and add those that are new."""
+        """Take these flows as those with items; forget others that took no more than a sibling."""
         kept = {key for flow in flows for key in _levels(flow)}
         least: dict[tuple[str, ...], float] = {}
         for key in kept & self._seconds.keys():
             least[key[:-1]] = min(self._seconds[key], least.get(key[:-1], self._seconds[key]))
-        self._seconds = {key: self._seconds.get(key, least.get(key[:-1], 0.0)) for key in kept}
+        self._seconds = {key: least.get(key[:-1], 0.0) for key in kept} | {
+            key: seconds
+            for key, seconds in self._seconds.items()
+            if key in kept or seconds > least.get(key[:-1], math.inf)
+        }
         self._least = least
 
     def charge(self, flow: Flow, seconds: float) -> None:

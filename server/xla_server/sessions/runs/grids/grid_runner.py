@@ -163,12 +163,10 @@ class GridRunner:
             grid = prepared[0][0].program.grid
             channels = None
             if len(requests) == 1 < len(devices):
-                (compiled, arguments), numbers = prepared[0], range(len(devices))
+                compiled, arguments = prepared[0]
                 participants = [
-                    _Participant(
-                        _participant_name(grid, number), compiled, arguments, devices[number]
-                    )
-                    for number in numbers
+                    _Participant(_participant_name(grid, number), compiled, arguments, device)
+                    for number, device in enumerate(devices)
                 ]
             else:
                 participants = [
@@ -252,16 +250,11 @@ class GridRunner:
     @contextlib.contextmanager
     def _slots(self, participants: Sequence[_Participant]) -> Iterator[None]:
         """Hold a slot for each participant for the block; raises before any begins."""
-        running, taken = self.runner.running, 0
-        try:
+        with contextlib.ExitStack() as slots:
             for each in participants:
                 with part_of_request(each.name):
-                    running.take()
-                taken += 1
+                    slots.enter_context(self.runner.running.taken())
             yield
-        finally:
-            for _ in range(taken):
-                running.release()
 
     def _participants(
         self,

@@ -49,7 +49,7 @@ def test_of_a_session_the_lowest_ranks_are_first_and_nothing_is_left_idle() -> N
     assert len(_select(ProcessorShares(), items, 9)) == 4
 
 
-def test_what_has_gone_is_forgotten_and_owed_nothing_when_it_comes_again() -> None:
+def test_what_has_gone_is_owed_nothing_and_forgotten_once_others_have_as_much() -> None:
     shares, (ada, eve) = ProcessorShares(), (Flow("ada", "1", "a"), Flow("eve", "2", "b"))
     for flows in ({ada}, {ada, eve}, {ada}, {ada, eve}):
         shares.keep(flows)
@@ -57,6 +57,13 @@ def test_what_has_gone_is_forgotten_and_owed_nothing_when_it_comes_again() -> No
     shares.keep([eve, ada])
     assert shares.lead(ada) == 5.0
     assert shares.lead(eve) == 0.0
+    for _ in range(2):
+        shares.keep([eve])
+        assert ("ada",) in shares._seconds
+        shares.charge(eve, 2.0)
+    shares.keep([eve, ada])
+    assert shares.lead(ada) == 1.0
+    shares.charge(eve, 1.0)
     shares.keep([eve])
     assert set(shares._seconds) == {("eve",), ("eve", "2"), ("eve", "2", "b")}
 
