@@ -138,11 +138,17 @@ class ThinProducts:
     """
 
     work_items: int
-    """Number of work items of a large product: 32 per core. Two threads
+    """Number of work items of a large product: four per core."""
+
+    even_items: int
+    """Number of work items of a matrix in memory: 32 per core. Two threads
     cannot share 9 work items evenly; 64 took 10 % less (LOG, products with few rows)."""
 
-    min_item_bytes: int = 128 << 10
-    """Fewest bytes of the matrix in a work item: a few microseconds."""
+    min_item_bytes: int = 64 << 10
+    """Fewest bytes of the matrix in a work item."""
+
+    min_even_bytes: int = 1 << 20
+    """Fewest bytes of the matrix in each of the `even_items`."""
 
     run_bytes: int = 4 << 10
     """Bytes of a row that are multiplied before the next row is read: a page."""
@@ -307,7 +313,7 @@ def tuning_of(machine: Machine) -> Tuning:
     return Tuning(
         MatrixProducts(share, product_items, 3 if machine.vector_registers > 16 else 1),
         BlasProducts(work_items(machine, 8)),
-        ThinProducts(work_items(machine, 32)),
+        ThinProducts(product_items, work_items(machine, 32)),
         DeepProducts(),
         Convolutions(share, product_items, work_items(machine, 2), rows),
         kernel_tuning.FourierTransforms(),

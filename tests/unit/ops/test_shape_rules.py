@@ -161,6 +161,7 @@ CONTROL = (
 ELEMENTWISE = (
     ("pred[2] pred[2]", "pred[2] add(x0, x1)"),
     ("f32[2,3]{0,1} f32[2,3]{1,0}", "f32[2,3] add(x0, x1)"),
+    ("f32[<=4] f32[4]", "f32[<=4] add(x0, x1)"),
     ("c64[2]", "f32[2] abs(x0)"),
     ("c128[]", "f64[] real(x0)"),
     ("f16[]", "f16[] imag(x0)"),
@@ -245,6 +246,11 @@ REDUCTIONS = (
 SHAPING = (
     # The shape of the result is the one stated.
     ("f32[2]{0}", "s16[2,2] bitcast(x0)"),
+    ("f32[<=4]", "f32[2,<=4] broadcast(x0), dimensions={1}"),
+    ("f32[2,3] f32[2,<=1]", "f32[2,<=4] concatenate(x0, x1), dimensions={1}"),
+    ("f32[<=2,3]", "f32[<=6] reshape(x0)"),
+    # Only a whole dynamic dimension stays dynamic.
+    ("f32[<=4,<=3]", "f32[<=4,2] slice(x0), slice={[0:4], [0:2]}"),
     ("f32[<=12] s32[] s32[]", "f32[3,<=4] dynamic-reshape(x0, x1, x2)"),
     ("f32[3,4]{0,1} s32[]", "f32[3,<=4] set-dimension-size(x0, x1), dimensions={1}"),
     ("f32[<=3,4] s32[]", "f32[<=3,<=4] set-dimension-size(x0, x1), dimensions={1}"),

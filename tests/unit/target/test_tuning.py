@@ -14,7 +14,7 @@ def _counts(tuning: Tuning) -> list[int]:
     """Every number of work items."""
     return [
         *(tuning.products.work_items, tuning.blas.pieces, tuning.thin_products.work_items),
-        tuning.convolutions.min_blocks,
+        *(tuning.thin_products.even_items, tuning.convolutions.min_blocks),
         *(tuning.convolutions.min_im2col_blocks, tuning.convolutions.work_items),
         *(tuning.linear_algebra.row_slots, tuning.scatters.max_ranges),
         tuning.scatters.column_items,

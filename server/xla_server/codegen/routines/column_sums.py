@@ -19,6 +19,7 @@ JOINED = {
     "f32": CONSTANTS["f32"](1 << 31),
     "f64": CONSTANTS["f64"](1 << 63),
     "i32": CONSTANTS["i32"](0),
+    "u32": CONSTANTS["u32"](0),
 }
 """Initial values of sums: of floats -0, as x + -0 is x for every x."""
 

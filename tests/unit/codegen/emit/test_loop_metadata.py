@@ -31,12 +31,16 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Break,
     Call,
     Declare,
     For,
+    If,
     Let,
     Order,
     ParallelFor,
+    Set,
+    Statement,
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
@@ -169,13 +173,14 @@ def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> Non
     assert ("<16 x float>" in text, " phi " in text) == expected
 
 
-TOTAL = Cell("s", Type.F32)
+TOTAL, OTHER = Cell("s", Type.F32), Cell("t", Type.F32)
 
 
-def sum_of_runs(step: int) -> For:
+def sum_of_runs(step: int, *statements: Statement) -> For:
     """A loop that adds four elements to a sum in each of 128 iterations, `step` further on."""
     body = Body()
     with Loop(body, "i", 128) as loop:
+        loop.add(*statements)
         number = loop.let("n", integer_op("add", ITEM, loop.axis))
         with Loop(loop, "j", 4) as inner:
             place = Index(0, ((number, step), (inner.axis, 8 - step)))
@@ -191,6 +196,32 @@ def test_sums_of_runs_that_are_apart_have_narrow_vectors_one_at_once() -> None:
     assert vector_request(sum_of_runs(7), MACHINES["avx2"]) == narrow
     # The elements of neighbouring iterations are neighbours.
     assert vector_request(sum_of_runs(1), MACHINES["avx2"]) is None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        If(Apply("lt", (TOTAL, ZERO), Type.B1), (Break(),)),
+        Set(OTHER, Apply("neg", (TOTAL,), Type.F32)),
+    ],
+    ids=["left early", "value carried"],
+)
+def test_nothing_is_said_of_sums_of_runs_in_sequence(
+    statement: Statement, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sums = parallel(
+        Declare(TOTAL, ZERO),
+        Declare(OTHER, ZERO),
+        sum_of_runs(7, statement),
+        *(
+            Store(WRITE, Type.F32, Index(by, ((ITEM, 2),)), each)
+            for by, each in enumerate((TOTAL, OTHER))
+        ),
+    )
+    machine = MACHINES["avx2"]
+    module = kernel_module(kernel_of(sums, stack=()), vocabulary(machine).names, "kernel", machine)
+    optimised(str(module), machine)
+    assert capfd.readouterr().err == ""
 
 
 @assembles

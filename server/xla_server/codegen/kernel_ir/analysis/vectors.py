@@ -6,6 +6,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Break,
     Declare,
     For,
     Let,
@@ -87,8 +88,16 @@ def is_of_sums(loop: For) -> bool:
 def sums_elements_apart(loop: For) -> bool:
     """Return whether each iteration adds neighbours to a sum, by copies of a loop inside.
 
-    LLVM makes vectors across the iterations, so it loads each element by itself.
+    LLVM makes vectors across the iterations, so it loads each element by itself. It makes none of
+    loops that are left early or carry other values, and says so on standard error if asked to.
     """
+    parts = [each for each, _ in walk(loop.body)]
+    own = {each.cell for each in parts if isinstance(each, Declare)}
+    if any(
+        isinstance(each, Break) or (isinstance(each, Set) and each.cell not in own)
+        for each in parts
+    ):
+        return False
     copies = [each for each in loop.body if isinstance(each, For) and each.unrolled]
     sums = [copy for copy in copies if any(isinstance(each, Accumulate) for each in copy.body)]
     return any(_step(load.index, copy) == 1 for copy in sums for load in _loads(_read_by(copy)))

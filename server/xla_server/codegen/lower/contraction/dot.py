@@ -213,7 +213,7 @@ def _add_blas(made: Product, parts: SumParts, epilogue: Epilogue) -> None:
             items, "step", last_step, first_step, step=at_once, iterations=iterations
         ) as steps:
             step = steps.axis
-            if parts.depth > at_once:
+            if depth > at_once:
                 steps.add(Stop(flag))
             operands: Operands = {
                 "a": a + step * (left_step * width),

@@ -61,7 +61,9 @@ class ThinProduct:
         matrix = dot.count * dot.depth * self.width
         shared = dot.batch * self.parts.count
         items = max(1, min(-(-tuned.work_items // shared), matrix // tuned.min_item_bytes))
-        unit, least = ROWS, 1
+        items = max(items, min(-(-tuned.even_items // shared), matrix // tuned.min_even_bytes))
+        unit = ROWS
+        least = -(-tuned.min_item_bytes // row)
         if not dot.is_inner:
             unit = self.target.machine.lanes(self.width)
             least = self.target.tuning.thin_dots.outer_piece_bytes // row

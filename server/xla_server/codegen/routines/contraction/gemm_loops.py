@@ -130,9 +130,9 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
             into = result + (batch * sizes.rows + row) * pitch + column * width
             begin = whole_div(batch, sizes.matrices) * sizes.part
             batch = whole_mod(batch, sizes.matrices)
-            step, stop = begin, min(begin + sizes.part, sizes.depth)
-            while step < stop:
-                steps, adds = min(stop - step, sizes.run), select(step > begin, 1, 0)
+            step, end = begin, min(begin + sizes.part, sizes.depth)
+            while step < end:
+                steps, adds = min(end - step, sizes.run), select(step > begin, 1, 0)
                 # The last step of a tile may be padded.
                 whole = whole_div(steps + sizes.per_step - 1, sizes.per_step)
                 first = left + batch * lefts.matrix + band_number * lefts.block

@@ -11,8 +11,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.codegen.lower.contraction.test_convolution import agrees, normal
-from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower.lowering import lower
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.lower.lowering import kernels_of, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 
 
@@ -37,13 +37,18 @@ def test_one_feature_of_few_taps_is_a_loop(
         )
 
     computation: Any = jax.jit(convolve).lower(x, w).compiler_ir("hlo")
-    rows = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET).thunks
-    sources = [row.source for row in rows if isinstance(row, KernelThunk)]
-    assert any("direct_block" in source for source in sources) == is_direct
-    # The loop between the edges of the padding has no tests.
-    tests = ("bit_and", "lt(", "select(")
-    loops = [loop for source in sources for loop in source.split(" for ") if "= mul(v" in loop]
-    assert is_direct or any(not any(test in loop for test in tests) for loop in loops)
+    code = lower(imported(computation.as_serialized_hlo_module_proto()), LOWERINGS, TARGET)
+    kernels = kernels_of(code)
+    assert any("direct_block" in kernel.source for kernel in kernels) == is_direct
+    if not is_direct:
+        # Most work items are those between the edges of the padding, which have no tests.
+        (kernel,) = (each.kernel for each in kernels)
+        assert isinstance(kernel, Kernel)
+        _, *loops = kernel.text.split("\n    for ")
+        items = [part.items for part in kernel.parts]
+        longest = max(zip(items, loops, strict=True))[1]
+        assert 2 * max(items) > sum(items)
+        assert not any(test in longest for test in ("bit_and", "lt(", "select("))
     agrees(convolve, x, w)
 
 

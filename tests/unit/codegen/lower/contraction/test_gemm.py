@@ -53,6 +53,7 @@ TYPES = {
     "s16": (np.int16, np.int16),
     "u8 by s16": (np.uint8, np.int16),
     "s32": (np.int32, np.int32),
+    "u32": (np.uint32, np.uint32),
 }
 SIZES = {
     "smaller than a tile": (2, 3, 30, 5),
@@ -86,7 +87,7 @@ def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None
         )
     )
     is_whole = left.dtype.kind in "iu"
-    wanted_type = np.int32 if is_whole else left.dtype
+    wanted_type = np.dtype(np.int32) if is_whole and kind != "u32" else left.dtype
 
     def products(*operands: Any) -> Any:
         a, a_turned, b, b_turned = operands
@@ -113,7 +114,7 @@ def test_products_of_matrices_that_lie_either_way(kind: str, sizes: str) -> None
     wanted = left.astype(wide) @ right.astype(wide)
     for found in on_cpu(module, arguments):
         if is_whole:
-            np.testing.assert_array_equal(found, wanted.astype(np.int32))
+            np.testing.assert_array_equal(found, wanted.astype(wanted_type))
         else:
             bound = 8 * np.finfo(left.dtype).eps * depth**0.5 * 4
             np.testing.assert_allclose(found, wanted, rtol=0, atol=bound)

@@ -17,11 +17,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.lower.contraction.thin_product import ThinProduct
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.routines.contraction.thin_products import (
-    OUTER_HEIGHTS,
-    ROWS,
-    inner_heights,
-)
+from xla_server.codegen.routines.contraction.thin_products import OUTER_HEIGHTS, inner_heights
 from xla_server.ir.module import HloModule
 from xla_server.passes.canonicalize.dots.thin_dots import ThinDot
 
@@ -214,8 +210,7 @@ def test_work_items_cover_the_results_and_are_of_bounded_size(
     assert (thin.blocks - 1) * thin.block < count <= thin.blocks * thin.block
     assert 1 <= thin.run <= max(depth, 16)
     if inner and count > 8:
-        most = min(TUNED.work_items, count * depth * 4 // TUNED.min_item_bytes, count // ROWS)
-        assert thin.blocks >= most // 2
+        assert thin.blocks >= min(TUNED.even_items, count * depth * 4 // TUNED.min_even_bytes) // 2
     if count * depth > 1 << 24:
         assert thin.blocks >= 8
 
