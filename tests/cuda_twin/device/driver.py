@@ -5,11 +5,13 @@ beside one ends the worker, as on a GPU.
 """
 
 import collections
+import contextlib
 import ctypes
+import dataclasses
 import functools
 import mmap
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tests.cuda_twin.device.graph_work import GraphWork, Nested, Work, launched
@@ -91,15 +93,16 @@ def _bytes_at(address: int, byte_size: int) -> int:
     return int.from_bytes(ctypes.string_at(address, byte_size), "little")
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class TwinEvent:
     """The work that a stream had when it was recorded."""
 
-    def __init__(self, stream: int) -> None:
-        self.stream, self.is_done = stream, False
+    stream: int
+    is_done: bool = False
 
-    def set(self) -> None:
-        """Say that the work is done."""
-        self.is_done = True
+
+def _is_done(event: TwinEvent | None) -> bool:
+    return event is not None and event.is_done
 
 
 class TwinDriver:
@@ -117,7 +120,10 @@ class TwinDriver:
         self._pieces: dict[int, Piece] = {}
         self._freed: collections.deque[Piece] = collections.deque()
         self._streams: dict[int, collections.deque[Work]] = {}
-        self._working: dict[int, threading.RLock] = {}
+        self._busy: set[int] = set()
+        """Streams whose work a thread does."""
+        self._changed = threading.Condition()
+        """Notified when a stream is not busy any more, and when an event is done."""
         self._captured: dict[int, GraphWork] = {}
         self._lock = threading.RLock()
         self._pinned = range(0)
@@ -142,28 +148,53 @@ class TwinDriver:
         with self._lock:
             stream = len(self._streams) + 1
             self._streams[stream] = collections.deque()
-            self._working[stream] = threading.RLock()
             return stream
 
     def synchronise(self, stream: int) -> None:
         """Do what is left of a stream."""
         assert stream not in self._captured
         works = self._streams[stream]
-        with self._working[stream]:
+        with self._working(stream):
             while works:
                 works.popleft()()
+
+    @contextlib.contextmanager
+    def _working(self, stream: int, event: TwinEvent | None = None) -> Iterator[None]:
+        """Keep other threads from a stream's work during the block, unless an event is done.
+
+        Threads of two streams, each with an event that the other one has done already, would
+        otherwise wait for each other.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: stream not in self._busy or _is_done(event))
+            is_alone = not _is_done(event)
+            if is_alone:
+                self._busy.add(stream)
+        try:
+            yield
+        finally:
+            if is_alone:
+                with self._changed:
+                    self._busy.remove(stream)
+                    self._changed.notify_all()
 
     def record(self, stream: int) -> TwinEvent:
         """Return an event of the work that a stream has."""
         event = TwinEvent(stream)
-        self._give(stream, event.set)
+
+        def work() -> None:
+            with self._changed:
+                event.is_done = True
+                self._changed.notify_all()
+
+        self._give(stream, work)
         return event
 
     def wait_for(self, event: TwinEvent, stream: int) -> None:
         """Let a stream do what is left of the event's work before its own."""
 
         def work() -> None:
-            with self._working[event.stream]:
+            with self._working(event.stream, event):
                 while not event.is_done:
                     self._streams[event.stream].popleft()()
 
@@ -265,11 +296,11 @@ class TwinDriver:
 
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return new memory. Raises OutOfDeviceMemoryError where the device has no room."""
+        if byte_size > self._free_bytes:
+            # Memory that other streams gave back counts, as in a pool that waits for it.
+            for each in tuple(self._streams):
+                self.synchronise(each)
         with self._lock:
-            if byte_size > self._free_bytes:
-                # Memory that other streams gave back counts, as in a pool that waits for it.
-                for each in tuple(self._streams):
-                    self.synchronise(each)
             if byte_size > self._free_bytes:
                 raise OutOfDeviceMemoryError(byte_size, self._free_bytes, self.total_bytes)
             piece = Piece(byte_size)

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     OutOfDeviceMemoryError,
 )
 from xla_server.codegen.kernel_ir.expressions import Index
+from xla_server.execution.start_thread import start_thread
 
 COUNT = 32
 NUMBERS = np.arange(COUNT, dtype=np.float32)
@@ -54,6 +57,22 @@ def test_a_device_that_delays_does_nothing_before_it_is_waited_for() -> None:
     assert not held.found.any()
     held.driver.synchronise(held.stream)
     assert held.found.tolist() == NUMBERS[::-1].tolist()
+
+
+def test_streams_with_events_that_others_have_done_do_not_wait_for_each_other() -> None:
+    driver = DelayedTwin()
+    streams = [driver.new_stream() for _ in range(2)]
+    done = [driver.record(stream) for stream in streams]
+    for stream in streams:
+        driver.synchronise(stream)
+    begun = threading.Barrier(2)
+    for stream, event in zip(streams, reversed(done), strict=True):
+        driver._give(stream, begun.wait)
+        driver.wait_for(event, stream)
+    threads = [start_thread(partial(driver.synchronise, each), "twin") for each in streams]
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_memory_is_bounded_and_what_is_freed_can_be_had_again() -> None:
