@@ -6,8 +6,8 @@ from typing import TypedDict, Unpack
 from xla_client.client import Client
 from xla_client.coercion.parameters import brief
 from xla_client.transport.credentials import TokenSource, resolve
-from xla_client.transport.tls import Tls
-from xla_client.transport.transport import ChannelCredentials, Metadata, Transport, client_name
+from xla_client.transport.tls import ChannelCredentials, Tls
+from xla_client.transport.transport import Metadata, Transport, client_name
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import normalized, routing_metadata
 from xla_host import allocator

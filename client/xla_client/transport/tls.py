@@ -2,9 +2,15 @@
 
 import dataclasses
 import os
+from typing import TypeAlias
+
+import grpc
 
 from xla_client.coercion.parameters import parameter_class
 from xla_contract.errors import InvalidArgumentError, UnavailableError
+
+ChannelCredentials: TypeAlias = grpc.ChannelCredentials
+parameter_class(grpc.ChannelCredentials)
 
 _SCHEME = "sha256:"
 
@@ -89,3 +95,19 @@ def _read(path: str | os.PathLike[str] | None) -> bytes | None:
         raise InvalidArgumentError(
             f"a file of TLS must be readable, got {os.fspath(path)}: {error.strerror}"
         ) from None
+
+
+def new_channel(
+    target: str,
+    credentials: ChannelCredentials | Tls | None,
+    options: tuple[tuple[str, int | str], ...],
+) -> grpc.Channel:
+    """Return a channel with these credentials and options; in plaintext for None."""
+    if credentials is None:
+        return grpc.insecure_channel(target, options=options)
+    if isinstance(credentials, Tls):
+        material = credentials.material(target)
+        if material.server_name:
+            options += (("grpc.ssl_target_name_override", material.server_name),)
+        credentials = grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
+    return grpc.secure_channel(target, credentials, options=options)

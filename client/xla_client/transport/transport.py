@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from xla_client.coercion.parameters import parameter_class
 from xla_client.transport.errors import (
     cut_off,
     deadline_in,
@@ -25,7 +24,7 @@ from xla_client.transport.multiplexed_stream import (
 )
 from xla_client.transport.signal_guard import DeferredInterrupt
 from xla_client.transport.stream import ClientStream
-from xla_client.transport.tls import Tls
+from xla_client.transport.tls import ChannelCredentials, Tls, new_channel
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import (
     CancelledError,
@@ -40,8 +39,6 @@ from xla_contract.errors import (
 from xla_contract.stubs import xla_extension_pb2
 from xla_contract.wire.literals.decoding import decode_literal_message
 
-ChannelCredentials: TypeAlias = grpc.ChannelCredentials
-parameter_class(grpc.ChannelCredentials)
 """Made by `grpc.ssl_channel_credentials` and its kin."""
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -159,7 +156,9 @@ class Transport:
         self.timeout = timeout
         self.metadata = tuple(metadata)
         self._token = token
-        self._channel = _channel(target, credentials, (*_OPTIONS, *keepalive_options(*keepalive)))
+        self._channel = new_channel(
+            target, credentials, (*_OPTIONS, *keepalive_options(*keepalive))
+        )
         self._calls = {
             rpc.name: self._channel.unary_unary(
                 rpc.path,
@@ -288,7 +287,11 @@ class Transport:
 
         def begin(requests: Any) -> Any:
             source = requests if first is None else first
-            return method(source, timeout=timeout, metadata=headers)
+            try:
+                return method(source, timeout=timeout, metadata=headers)
+            except ValueError:
+                self._check_open(name)  # grpc's error of a channel that was closed meanwhile
+                raise
 
         exception = functools.partial(self._exception_of_stream, headers, deadline_in(timeout))
         return ClientStream(name, begin, serialize, exception)
@@ -321,6 +324,9 @@ class Transport:
             return self._calls[name](request, timeout=timeout, metadata=headers)
         except grpc.RpcError as error:
             raise exception_of(name, error, ends) from None
+        except ValueError:
+            self._check_open(name)
+            raise
 
     def _converse(self, conversation: MultiplexedStream, name: str, request: bytes) -> Any:
         """Make a call on the stream; return None if it must be made as an ordinary call."""
@@ -347,8 +353,12 @@ class Transport:
         deadline = self._deadline(name, timeout)
         ends = deadline_in(deadline)
         # The call does not block, and grpc cancels it when its object is garbage collected.
-        with DeferredInterrupt(lambda: None):
-            call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
+        try:
+            with DeferredInterrupt(lambda: None):
+                call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
+        except ValueError:
+            self._check_open(name)
+            raise
         return Pending(name, call, ends)
 
     def close(self) -> None:
@@ -448,21 +458,6 @@ class Transport:
     def _check_open(self, name: str) -> None:
         if self._closed:
             raise UnavailableError(f"{name}: the client must be open, got {self._instead}", op=name)
-
-
-def _channel(
-    target: str,
-    credentials: ChannelCredentials | Tls | None,
-    options: tuple[tuple[str, int | str], ...],
-) -> grpc.Channel:
-    if credentials is None:
-        return grpc.insecure_channel(target, options=options)
-    if isinstance(credentials, Tls):
-        material = credentials.material(target)
-        if material.server_name:
-            options += (("grpc.ssl_target_name_override", material.server_name),)
-        credentials = grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
-    return grpc.secure_channel(target, credentials, options=options)
 
 
 @functools.cache

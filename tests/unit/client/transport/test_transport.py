@@ -154,6 +154,18 @@ def test_deadline_of_the_call_and_of_the_client():
         transport.call("GetShape", xla_pb2.GetShapeRequest())
 
 
+@pytest.mark.parametrize("begin", ["call", "start", "stream"])
+def test_a_call_that_begins_while_the_client_closes_says_so(
+    monkeypatch: pytest.MonkeyPatch, begin: str
+) -> None:
+    transport = Transport("127.0.0.1:1", credentials=None, metadata=(), timeout=None)
+    monkeypatch.setattr(transport, "_deadline", lambda name, timeout: transport.close())
+    name = "Infeed" if begin == "stream" else "GetShape"
+    request = None if begin == "stream" else xla_pb2.GetShapeRequest()
+    with pytest.raises(UnavailableError, match="must be open, got a closed one"):
+        getattr(transport, begin)(name, request, 9)
+
+
 class _Reset(grpc.RpcError):
     """A call whose stream the server has reset."""
 
