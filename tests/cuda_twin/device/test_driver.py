@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     OutOfDeviceMemoryError,
 )
 from xla_server.codegen.kernel_ir.expressions import Index
-from xla_server.execution.start_thread import start_thread
 
 COUNT = 32
 NUMBERS = np.arange(COUNT, dtype=np.float32)
@@ -69,10 +68,8 @@ def test_streams_with_events_that_others_have_done_do_not_wait_for_each_other() 
     for stream, event in zip(streams, reversed(done), strict=True):
         driver._give(stream, begun.wait)
         driver.wait_for(event, stream)
-    threads = [start_thread(partial(driver.synchronise, each), "twin") for each in streams]
-    for thread in threads:
-        thread.join(10)
-        assert not thread.is_alive()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(driver.synchronise, streams))
 
 
 def test_memory_is_bounded_and_what_is_freed_can_be_had_again() -> None:
