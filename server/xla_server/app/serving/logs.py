@@ -105,7 +105,7 @@ class DescriptorHandler(logging.Handler):
                 written = os.write(self._descriptor, data[: select.PIPE_BUF])
                 data = data[written:]
             self._lost = 0
-        except Exception:
+        except Exception:  # As logging's own handlers: a line that fails must not fail its caller.
             self.handleError(record)
 
 
