@@ -113,6 +113,24 @@ def products(count: int) -> str:
     return "HloModule m\n" + "\n".join(parts) + f"\nENTRY e {{ {body} }}"
 
 
+def nested_calls(count: int) -> str:
+    """Calls of which each but the last has another inside."""
+    parts = ["f_0 { a = f32[640] parameter(0) ROOT r = f32[640] sine(a) }"]
+    parts += [
+        f"f_{n} {{ a = f32[640] parameter(0) b = f32[640] call(a), to_apply=f_{n - 1} "
+        "ROOT r = f32[640] sine(b) }"
+        for n in range(1, count)
+    ]
+    return (
+        "HloModule m\n"
+        + "\n".join(parts)
+        + (
+            f"\nENTRY e {{ x = f32[640] parameter(0) "
+            f"ROOT r = f32[640] call(x), to_apply=f_{count - 1} }}"
+        )
+    )
+
+
 def calls_of(function: Callable[[], Any]) -> int:
     """Return the number of function calls, those of C functions included."""
     count = 0
@@ -129,7 +147,9 @@ def calls_of(function: Callable[[], Any]) -> int:
     return count
 
 
-@pytest.mark.parametrize("program", [training_step, updates, branches, state, sums, products])
+@pytest.mark.parametrize(
+    "program", [training_step, updates, branches, state, sums, products, nested_calls]
+)
 def test_four_times_the_program_is_about_four_times_the_work(
     program: Callable[[int], str],
 ) -> None:

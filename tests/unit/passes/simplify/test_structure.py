@@ -1,11 +1,14 @@
 """Calls, tuples and dead code, and the few operations that every pass is written with."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from tests.unit.passes.passing import imported, opcodes, passed, rewritten, stated
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import MAX_INSTRUCTIONS
+from xla_server.ir.module import MAX_INSTRUCTIONS, HloInstruction, HloModule
 from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import Editor, copy_module, rewrite, users
 from xla_server.passes.framework.fixpoint import Pass
@@ -50,7 +53,8 @@ def test_without_calls_nothing_is_inlined() -> None:
     passed(imported(NESTED), FusionInliner(), fires=False)
 
 
-def test_calls_that_double_and_double_are_refused_before_they_are_inlined() -> None:
+def doubling(called: str) -> HloModule:
+    """Return a program that calls one of 40 levels, each of which calls the level below twice."""
     levels = "".join(
         f"level{n} {{ a{n} = f32[4] parameter(0)\n"
         f"  b{n} = f32[4] call(a{n}), to_apply=level{n - 1}\n"
@@ -58,8 +62,27 @@ def test_calls_that_double_and_double_are_refused_before_they_are_inlined() -> N
         for n in range(1, 40)
     )
     innermost = "level0 { a0 = f32[4] parameter(0)\n  ROOT b0 = f32[4] add(a0, a0) }\n"
-    entry = "ENTRY e { x = f32[4] parameter(0)\n  ROOT y = f32[4] call(x), to_apply=level39 }\n"
-    module = imported(f"HloModule m\n{innermost}{levels}{entry}")
+    entry = f"ENTRY e {{ x = f32[4] parameter(0)\n  ROOT y = f32[4] call(x), to_apply={called} }}\n"
+    return imported(f"HloModule m\n{innermost}{levels}{entry}")
+
+
+def test_calls_in_computations_that_nothing_calls_are_not_inlined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module, copy, copied = doubling("level1"), Editor.copy, []
+
+    def counted(editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]) -> Any:
+        copied.append(i)
+        assert len(copied) <= 2
+        return copy(editor, i, operands)
+
+    monkeypatch.setattr(Editor, "copy", counted)
+    require_inlinable(module)
+    assert opcodes(rewritten(module, CallInliner())) == {"add": 2}
+
+
+def test_calls_that_double_and_double_are_refused_before_they_are_inlined() -> None:
+    module = doubling("level39")
     with pytest.raises(
         ResourceExhaustedError, match=rf"at most {MAX_INSTRUCTIONS} .*got [0-9]{{13}}$"
     ):
