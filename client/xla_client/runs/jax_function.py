@@ -1,10 +1,13 @@
 """Functions of JAX that run on the server."""
 
+import dataclasses
 import functools
+import hashlib
 import inspect
 import itertools
 import threading
 import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -23,8 +26,20 @@ _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _BY_NUMBER = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 """The kinds of parameters that an argument by number can be for."""
 
+_MAX_VERSIONS = 4096
+"""Number of types of arguments, as they are given and as JAX has them, with a program: those that
+were called last are kept, as in the caches of `jax.jit`, which have this size, too."""
+
 _Version: TypeAlias = tuple[Executable[Any], JaxProgram]
 """A function, compiled for certain types of arguments."""
+
+
+@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
+class _Constant:
+    """A large array that a function closes over, and its Buffer once it was uploaded."""
+
+    value: Any
+    buffer: Buffer | None = None
 
 
 class Compiler(Protocol):
@@ -69,8 +84,9 @@ class JaxFunction:
         self._flatten = jax.tree.flatten
         # It is traced to another object wherever settings of JAX are others, as of 64 bits.
         self._settings = jax.jit(lambda: None).trace
-        self._versions: dict[Any, _Version] = {}
-        self._constants: dict[int, tuple[Any, Buffer]] = {}
+        self._versions = functools.lru_cache(_MAX_VERSIONS)(_no_version)
+        # Weak: programs own constants.
+        self._constants: weakref.WeakValueDictionary[Any, _Constant] = weakref.WeakValueDictionary()
         self._compiling = threading.RLock()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -91,14 +107,14 @@ class JaxFunction:
             XlaError: The run failed.
         """
         leaves, (executable, program) = self._version(arguments, named)
-        constants = [self._constant(each) for each in program.constants]
+        constants = [self._uploaded(each) for each in program.constants]
         try:
             result = executable(*constants, *leaves)
         except LostError:
             if not any(each.is_lost for each in constants):
                 raise
             # The server was restarted.
-            constants = [self._constant(each) for each in program.constants]
+            constants = [self._uploaded(each) for each in program.constants]
             result = executable(*constants, *leaves)
         results = [result] if isinstance(result, Buffer) else result
         for buffer, kind in zip(results, program.results, strict=True):
@@ -124,9 +140,7 @@ class JaxFunction:
 
     def clear_cache(self) -> None:
         """Forget all programs, and the arrays that the function closes over."""
-        with self._compiling:
-            self._versions.clear()
-            self._constants.clear()
+        self._versions.cache_clear()
 
     def _version(
         self, arguments: Sequence[Any], named: dict[str, Any]
@@ -143,12 +157,12 @@ class JaxFunction:
         leaves, tree = self._flatten(given)
         try:
             key = tuple(map(_form, leaves)), tree, statics, self._settings().jaxpr
-            version = self._versions.get(key)
-            if version is None:
+            versions = self._versions(key)
+            if not versions:
                 self._require(statics, given)
                 with self._compiling:
-                    version = self._versions[key] = self._compiled(key, leaves)
-            return list(map(_value, leaves, version[1].dtypes)), version
+                    versions[:] = [self._compiled(key, leaves)]
+            return list(map(_value, leaves, versions[0][1].dtypes)), versions[0]
         except (XlaError, TypeError, AttributeError):
             self._require(statics, given)
             raise
@@ -160,8 +174,8 @@ class JaxFunction:
             form if isinstance(leaf, Buffer) else jax_type(jax_module().typeof(leaf))
             for form, leaf in zip(forms, leaves, strict=True)
         ]
-        key = tuple(kinds), tree, statics, settings
-        if key not in self._versions:
+        versions = self._versions((tuple(kinds), tree, statics, settings))
+        if not versions:
 
             def function(*leaves: Any) -> Any:
                 values = {name: value for name, _, value in statics}
@@ -174,29 +188,23 @@ class JaxFunction:
             numbered = tree.unflatten(range(len(kinds)))
             donated = self._flatten([numbered[name] for name in self._donated & numbered.keys()])[0]
             program = jax_program(function, kinds, donated)
-            program.constants[:] = map(self._uploaded, program.constants)
+            program.constants[:] = map(self._constant, program.constants)
             executable = self._client.compile(program.computation, mesh=self._mesh)
-            self._versions[key] = executable, program
-        return self._versions[key]
+            versions.append((executable, program))
+        return versions[0]
 
-    def _uploaded(self, value: Any) -> Any:
-        """Return an array that was uploaded for another program, if it has the same bits."""
+    def _constant(self, value: Any) -> _Constant:
+        """Return the constant of an array, which programs share; those of numpy by their bits."""
+        key: Any = id(value)
         if isinstance(value, np.ndarray):
-            for known, _ in list(self._constants.values()):
-                if (
-                    isinstance(known, np.ndarray)
-                    and (known.shape, known.dtype) == (value.shape, value.dtype)
-                    and known.tobytes() == value.tobytes()
-                ):
-                    return known
-        return value
+            key = value.shape, value.dtype, hashlib.blake2b(value.tobytes()).digest()
+        return self._constants.setdefault(key, _Constant(value))
 
-    def _constant(self, value: Any) -> Buffer:
+    def _uploaded(self, constant: _Constant) -> Buffer:
         """Return the Buffer of an array that the function closes over."""
-        known = self._constants.get(id(value))
-        if known is None or known[1].is_lost:
-            known = self._constants[id(value)] = value, self._client.to_device(np.asarray(value))
-        return known[1]
+        if constant.buffer is None or constant.buffer.is_lost:
+            constant.buffer = self._client.to_device(np.asarray(constant.value))
+        return constant.buffer
 
     def _parameters(self, given: Sequence[Any]) -> frozenset[str]:
         """Return the names of parameters that are given by number or name."""
@@ -263,6 +271,11 @@ class JaxFunction:
 
     def __repr__(self) -> str:
         return f"JaxFunction({self._name}{self._signature})"
+
+
+def _no_version(key: Any) -> list[_Version]:
+    """Return the list of a key's program, empty until it is compiled."""
+    return []
 
 
 def _signature(function: Any) -> inspect.Signature:

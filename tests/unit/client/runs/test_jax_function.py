@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import functools
+import gc
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -134,6 +135,31 @@ def test_equal_types_share_a_program_and_others_have_their_own(client: xc.Client
     function.clear_cache()
     function(ROW)
     assert len(traced) == 7
+
+
+def test_the_programs_that_were_called_last_are_kept(
+    client: xc.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xla_client.runs.jax_function._MAX_VERSIONS", 4)
+    traced = []
+    matrices = {n: np.full((150, 150), n, np.float32) for n in range(9)}
+
+    @client.jit(static_argnums=1)
+    def function(x: Any, n: int) -> Any:
+        traced.append(n)
+        return x * jnp.asarray(matrices[n])[0]
+
+    row = client.to_device(np.ones(150, np.float32))
+    for n in range(9):
+        function(row, n)
+        function(row, 0)
+    gc.collect()
+    assert traced == [*range(9)]
+    assert len(function._constants) == 4
+    function(row, 8)
+    assert len(traced) == 9
+    assert float(function(row, 1)[0]) == 1
+    assert traced[9:] == [1]
 
 
 def test_equal_static_values_of_other_types_have_programs_of_their_own(client: xc.Client) -> None:
