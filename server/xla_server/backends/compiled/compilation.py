@@ -19,7 +19,7 @@ from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.fusion.pipeline import fusions
 from xla_server.ir.module import HloModule
-from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.editor import copy_module, drop_uncalled
 from xla_server.passes.framework.fixpoint import Pass, PassObserver, run_once
 from xla_server.passes.framework.selection import PassOptions, selected
 from xla_server.passes.pipeline import NEEDED, pipeline
@@ -90,6 +90,8 @@ def compile_module(
     every, fusing = steps_of(target)
     steps = selected(every, options, NEEDED, fusing)
     changing = copy_module(module)
+    # Passes rewrite all computations, and require_inlinable counted those that are reached.
+    drop_uncalled(changing)
     if observer is not None:
         observer.begin(changing)
     changed = run_once([step for step in steps if step.name not in fusing], changing, observer)

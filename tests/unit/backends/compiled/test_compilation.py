@@ -82,6 +82,14 @@ def test_an_observer_is_shown_each_stage_in_order() -> None:
     assert notes.assignment is compilation.assignment
 
 
+def test_computations_that_nothing_calls_are_seen_by_no_pass() -> None:
+    dead = "dead { a = f32[4] parameter(0) ROOT b = f32[4] sine(a) }\n"
+    text = "HloModule m\n{}ENTRY e {{ x = f32[4] parameter(0) ROOT r = f32[4] cosine(x) }}"
+    notes = Notes()
+    compile_module(parse_module(text.format(dead)), observer=notes)
+    assert notes.texts[0] == print_module(parse_module(text.format("")))
+
+
 def test_every_kernel_says_which_instruction_it_is_for() -> None:
     compilation = compile_module(parse_module(VECTOR_LOOP))
     kernels = [thunk for thunk in compilation.code.thunks if isinstance(thunk, KernelThunk)]
