@@ -1,6 +1,6 @@
 """Loops that are vectorised even if they are short, or with narrow vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
@@ -33,7 +33,8 @@ def is_of_stores(loop: For) -> bool:
             case _:
                 return False
         if any(
-            isinstance(each, ir.Cell) and each in changed - known for each in read_by(statement)
+            isinstance(each, ir.Cell) and each in changed and each not in known
+            for each in read_by(statement)
         ):
             return False
         if isinstance(statement, Declare | Set):
@@ -64,8 +65,8 @@ def is_of_functions(loop: For) -> bool:
     found = _read_by(loop)
     loads = _loads(found)
     is_on_stack = any(isinstance(each.memory, ir.StackArray) for each in loads)
-    is_apart = any(_step(each.index, loop) not in (0, 1) for each in loads)
-    return is_of_stores(loop) and not (is_on_stack or is_apart) and any(map(_is_costly, found))
+    is_near = _steps(loads, loop) <= {0, 1}
+    return is_of_stores(loop) and is_near and not is_on_stack and any(map(_is_costly, found))
 
 
 def is_of_sums(loop: For) -> bool:
@@ -76,11 +77,11 @@ def is_of_sums(loop: For) -> bool:
     """
     stores = [each for each in loop.body if isinstance(each, Store)]
     found = [each for part in loop.body if isinstance(part, For) for each in _read_by(part)]
-    is_read = any(_step(each.index, loop) == 1 for each in _loads(found))
+    is_read = 1 in _steps(_loads(found), loop)
     found += _read_by(loop)
     accessed: list[ir.Load | Store] = [*_loads(found), *stores]
     is_stored = all(isinstance(each.memory, ir.Buffer) for each in accessed)
-    is_near = {_step(each.index, loop) for each in accessed} <= {0, 1}
+    is_near = _steps(accessed, loop) <= {0, 1}
     is_costly = any(map(_is_costly, found))
     return sums_elements_apart(loop) and is_read and is_stored and is_near and not is_costly
 
@@ -100,7 +101,7 @@ def sums_elements_apart(loop: For) -> bool:
         return False
     copies = [each for each in loop.body if isinstance(each, For) and each.unrolled]
     sums = [copy for copy in copies if any(isinstance(each, Accumulate) for each in copy.body)]
-    return any(_step(load.index, copy) == 1 for copy in sums for load in _loads(_read_by(copy)))
+    return any(1 in _steps(_loads(_read_by(copy)), copy) for copy in sums)
 
 
 def gains_by_masks(loop: For) -> bool:
@@ -142,15 +143,19 @@ def _loads(found: Sequence[ir.Expression]) -> list[ir.Load]:
     return [each for each in found if isinstance(each, ir.Load)]
 
 
-def _step(index: ir.Expression, loop: For) -> int | None:
-    """Return the stride of elements between iterations; None if it is not constant."""
-    terms = index.terms if isinstance(index, ir.Index) else ((index, 1),)
+def _steps(accessed: Iterable[ir.Load | Store], loop: For) -> set[int | None]:
+    """Return the strides of elements between iterations, None for those that are not constant."""
     inside = {loop.axis, *(each.value for each in loop.body if isinstance(each, Let))}
-    others = [term for term, _ in terms if term != loop.axis]
-    values = (each for term in others for each in within(term) if isinstance(each, ir.Value))
-    if not inside.isdisjoint(values):
-        return None
-    return sum(by for term, by in terms if term == loop.axis)
+    found = set[int | None]()
+    for access in accessed:
+        index = access.index
+        terms = index.terms if isinstance(index, ir.Index) else ((index, 1),)
+        others = [term for term, _ in terms if term != loop.axis]
+        if any(isinstance(each, ir.Value) and each in inside for each in within(*others)):
+            found.add(None)
+        else:
+            found.add(sum(by for term, by in terms if term == loop.axis))
+    return found
 
 
 def _is_shifted(made: ir.Expression, axis: ir.Value | None) -> bool:

@@ -231,13 +231,14 @@ def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, V
     for node in all_nodes(nest.stores):
         if isinstance(node, Load):
             offsets.setdefault(node.argument, set()).add(node.offset)
-    pairs = []
-    if len({store.offset for store in nest.stores}) == 1:
-        element = {nest.stores[0].offset}
-        for store in nest.stores:
-            for argument, read in offsets.items():
-                old, new = buffers[argument].shape, buffers[store.argument].shape
-                same = old.element_type.byte_width == new.element_type.byte_width
-                if read == element and same:
-                    pairs.append((buffers[store.argument], buffers[argument]))
-    return tuple(pairs)
+    element = {store.offset for store in nest.stores}
+    if len(element) > 1:
+        return ()
+    read = [buffers[argument] for argument, offset in offsets.items() if offset == element]
+    stored = [buffers[store.argument] for store in nest.stores]
+    return tuple(
+        (new, old)
+        for new in stored
+        for old in read
+        if new.shape.element_type.byte_width == old.shape.element_type.byte_width
+    )
