@@ -11,14 +11,14 @@ import dataclasses
 import functools
 import mmap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.cuda_twin.device.graph_work import GraphWork, Nested, Work, launched
+from tests.cuda_twin.device.graph_work import CapturingDriver, GraphWork, Work, launched
 from tests.cuda_twin.device.host_module import HostModule, LoadedKernel
 from tests.cuda_twin.libraries.by_numpy import compute
 from xla_server.backends.cuda.worker.device import driver as device_driver
-from xla_server.backends.cuda.worker.device.driver import CaseIndex, KernelLaunch, LoopCondition
+from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
@@ -105,7 +105,7 @@ def _is_done(event: TwinEvent | None) -> bool:
     return event is not None and event.is_done
 
 
-class TwinDriver:
+class TwinDriver(CapturingDriver):
     """A device of the host, which does at once all that a stream is given.
 
     Implements xla_server.backends.cuda.worker.device.driver.Driver.
@@ -116,6 +116,7 @@ class TwinDriver:
     """True where a stream does its work at once."""
 
     def __init__(self, ordinal: int = 0) -> None:
+        super().__init__()
         self._free_bytes = self.total_bytes
         self._pieces: dict[int, Piece] = {}
         self._freed: collections.deque[Piece] = collections.deque()
@@ -124,7 +125,6 @@ class TwinDriver:
         """Streams whose work a thread does."""
         self._changed = threading.Condition()
         """Notified when a stream is not busy any more, and when an event is done."""
-        self._captured: dict[int, GraphWork] = {}
         self._lock = threading.RLock()
         self._pinned = range(0)
         self._ordinal = ordinal
@@ -209,15 +209,6 @@ class TwinDriver:
         if self.is_prompt:
             self.synchronise(stream)
 
-    def begin_capture(self, stream: int) -> None:
-        """Begin a graph."""
-        self._captured[stream] = []
-
-    def capture(self, work: device_driver.Work, stream: int) -> tuple[GraphWork, int]:
-        """Give work to a graph and return its list and number there."""
-        self.enqueue(work, stream)
-        return self._captured[stream], len(self._captured[stream]) - 1
-
     def change_node(
         self, graph: GraphWork, node: Any, work: device_driver.NodeWork, stream: int
     ) -> None:
@@ -238,61 +229,17 @@ class TwinDriver:
             case device_driver.PreparedCall(prepared, addresses):
                 return functools.partial(self._call, prepared, tuple(addresses))
 
-    def end_capture(self, stream: int) -> GraphWork:
-        """Return the graph."""
-        return self._captured.pop(stream)
-
     def launch_graph(self, graph: GraphWork, stream: int) -> None:
         """Give a stream the work of a graph."""
         for work in launched(graph):
             self._give(stream, work)
 
-    def capture_loop(
-        self, condition: LoopCondition, body: Callable[[int], None], stream: int
-    ) -> Nested:
-        """Let a graph do a body while a byte is not zero, and eight bytes of the host are."""
-
-        def loop(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
-            predicate, stop = read
-            while self._value(predicate, 1) and not _bytes_at(stop, 8):
-                bodies[0]()
-
-        return self._nested(condition, [body], loop, stream)
-
-    def capture_case(
-        self, index: CaseIndex, cases: Sequence[Callable[[int], None]], stream: int
-    ) -> Nested:
-        """Let a graph do the case with a number, the last where there is none."""
-
-        def case(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
-            address, byte_size, count = read
-            bodies[min(self._value(address, byte_size), count - 1)]()
-
-        return self._nested(index, cases, case, stream)
-
-    def _nested(
-        self,
-        read: tuple[int, ...],
-        bodies: Sequence[Callable[[int], None]],
-        do: Callable[[tuple[int, ...], Sequence[Work]], None],
-        stream: int,
-    ) -> Nested:
-        nested = Nested(read, list(map(self._captured_of, bodies)), do)
-        self._captured[stream].append(nested)
-        return nested
-
-    def _captured_of(self, body: Callable[[int], None]) -> GraphWork:
-        stream = self.new_stream()
-        self.begin_capture(stream)
-        try:
-            body(stream)
-        finally:
-            works = self.end_capture(stream)
-        return works
-
     def _value(self, address: int, byte_size: int) -> int:
         self._require(address, byte_size)
         return _bytes_at(address, byte_size)
+
+    def _is_stopped(self, word: int) -> bool:
+        return _bytes_at(word, 8) != 0
 
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return new memory. Raises OutOfDeviceMemoryError where the device has no room."""

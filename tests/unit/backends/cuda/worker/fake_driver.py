@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.cuda_twin.device.graph_work import GraphWork, Nested, Work, launched
+from tests.cuda_twin.device.graph_work import CapturingDriver, GraphWork, launched
 from xla_server.backends.cuda.worker.device import driver as device_driver
 from xla_server.backends.cuda.worker.device.driver import (
     CaseIndex,
@@ -58,12 +58,12 @@ class _Module:
     """Loaded as long as its kernels are referenced."""
 
 
-class FakeDriver:
+class FakeDriver(CapturingDriver):
     def __init__(self, ordinal: int) -> None:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
+        super().__init__()
         self.waits = self.captures = self.changes = 0
-        self._captured: dict[int, GraphWork] = {}
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
         self._freed: set[int] = set()
@@ -181,13 +181,8 @@ class FakeDriver:
         return plan
 
     def begin_capture(self, stream: int) -> None:
-        assert stream not in self._captured
-        self._captured[stream] = []
+        super().begin_capture(stream)
         self.captures += 1
-
-    def capture(self, work: device_driver.Work, stream: int) -> tuple[GraphWork, int]:
-        self.enqueue(work, stream)
-        return self._captured[stream], len(self._captured[stream]) - 1
 
     def change_node(self, graph: GraphWork, node: Any, work: NodeWork, stream: int) -> None:
         self.changes += 1
@@ -201,7 +196,7 @@ class FakeDriver:
         self.captures -= 1
 
     def end_capture(self, stream: int) -> GraphWork:
-        captured = self._captured.pop(stream)
+        captured = super().end_capture(stream)
         if REFUSED in captured:
             raise ValueError("the capture was refused")
         return captured
@@ -210,38 +205,8 @@ class FakeDriver:
         assert stream not in self._captured
         self._streams[stream].extend(launched(graph))
 
-    def capture_loop(
-        self, condition: LoopCondition, body: Callable[[int], None], stream: int
-    ) -> Nested:
-        def loop(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
-            predicate, stop = read
-            while self._read(predicate, 1)[0] and not self._is_stopped(stop):
-                bodies[0]()
-
-        nested = Nested(condition, [self._captured_of(body)], loop)
-        self._captured[stream].append(nested)
-        return nested
-
-    def capture_case(
-        self, index: CaseIndex, cases: Sequence[Callable[[int], None]], stream: int
-    ) -> Nested:
-        def case(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
-            address, byte_size, count = read
-            number = int.from_bytes(self._read(address, byte_size), "little")
-            bodies[min(number, count - 1)]()
-
-        nested = Nested(index, list(map(self._captured_of, cases)), case)
-        self._captured[stream].append(nested)
-        return nested
-
-    def _captured_of(self, body: Callable[[int], None]) -> GraphWork:
-        stream = self.new_stream()
-        self.begin_capture(stream)
-        try:
-            body(stream)
-        finally:
-            captured = self.end_capture(stream)
-        return captured
+    def _value(self, address: int, byte_size: int) -> int:
+        return int.from_bytes(self._read(address, byte_size), "little")
 
     def _is_stopped(self, word: int) -> bool:
         start = word - PINNED
