@@ -1,5 +1,6 @@
 """A server that has little memory, and a client of it, for the tests that have no other."""
 
+import threading
 from collections.abc import Iterator
 
 import psutil
@@ -35,3 +36,17 @@ def resident_bytes(server: ServerProcess) -> int:
 
 def ended(calls: list[tuple[RawPeer, int]]) -> list[tuple[RawPeer, int]]:
     return [(peer, stream) for peer, stream in calls if (RESET, stream) in peer.frames]
+
+
+def send_to_all(calls: list[tuple[RawPeer, int]], message: bytes, client: Plain) -> None:
+    """Send a message on all streams at the same time, while a client is served."""
+    senders = [
+        threading.Thread(target=peer.send_as_allowed, args=(stream, message))
+        for peer, stream in calls
+    ]
+    for sender in senders:
+        sender.start()
+    while any(sender.is_alive() for sender in senders):
+        is_served(client)
+    for sender in senders:
+        sender.join()

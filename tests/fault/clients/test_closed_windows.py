@@ -73,6 +73,16 @@ def reads_whole(peer: RawPeer, stream: int) -> None:
     until(lambda: peer.received[stream] > ONES.nbytes)
 
 
+def are_answered(asked: list[tuple[RawPeer, list[int]]], other: Plain) -> None:
+    """The calls of all peers are answered, which costs another client nothing."""
+    for peer, streams in asked:
+        is_answered(peer, streams)
+    is_served(other)
+    reads_whole(*next((peer, streams[0]) for peer, streams in asked))
+    for peer, _ in asked:
+        peer.close()
+
+
 def test_answers_that_were_waited_for_hold_no_thread(peers, client, other):
     """The calls name what is not there yet, so that they are answered when it is."""
     gate, data = client.compile(gated()), upload(client)
@@ -92,12 +102,7 @@ def test_answers_that_were_waited_for_hold_no_thread(peers, client, other):
         ]
         is_served(other)
         feed(client, 1 + 2 * PEERS)
-        for peer, streams in asked:
-            is_answered(peer, streams)
-        is_served(other)
-        reads_whole(*next((peer, streams[0]) for peer, streams in asked))
-        for peer, _ in asked:
-            peer.close()
+        are_answered(asked, other)
         use = client.describe().use
         assert use.concurrent_executions == 0
         client("ResetDevice", xla_pb2.ResetDeviceRequest())
@@ -118,12 +123,7 @@ def test_conversations_that_are_not_read_hold_no_thread_of_short_calls(peers, cl
             asked.append((peer, [waiting, running]))
         is_served(other)
         feed(client, 1 + PEERS)
-        for peer, streams in asked:
-            is_answered(peer, streams)
-        is_served(other)
-        reads_whole(*next((peer, streams[0]) for peer, streams in asked))
-        for peer, _ in asked:
-            peer.close()
+        are_answered(asked, other)
         until(lambda: client.executions() == (0, 0))
         client("Unregister", xla_pb2.UnregisterRequest(data=[coming]))
 

@@ -1,7 +1,6 @@
 """Messages on streams that do not end: what has come of them is let go of when memory is short."""
 
 import collections
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import is_served
-from tests.fault.clients.conftest import LIMIT, MEBIBYTE, ended, resident_bytes
+from tests.fault.clients.conftest import LIMIT, MEBIBYTE, ended, resident_bytes, send_to_all
 from tests.fault.plain import RPCS_BY_NAME, Plain, until
 from tests.fault.programs import numbers
 from tests.fault.raw_peer import DATA, RawPeer
@@ -65,16 +64,7 @@ def test_large_messages_that_do_not_end_are_let_go_of_when_memory_is_short(serve
         peers = [RawPeer(server.address, window=MEBIBYTE, token=client.token) for _ in range(2)]
         calls = [(peer, peer.call("Converse")) for peer in peers]
         calls += [begin_upload(*each) for each in zip(peers, UPLOAD_IDS, strict=True)]
-        senders = [
-            threading.Thread(target=peer.send_as_allowed, args=(stream, MESSAGE))
-            for peer, stream in calls
-        ]
-        for sender in senders:
-            sender.start()
-        while any(sender.is_alive() for sender in senders):
-            is_served(client)
-        for sender in senders:
-            sender.join()
+        send_to_all(calls, MESSAGE, client)
         until(lambda calls=calls: len(ended(calls)) >= 2)
         until(lambda: resident_bytes(server) < LIMIT)
         for peer, stream in ended(calls):

@@ -1,12 +1,11 @@
 """Requests that do not end: what has come of them is let go of when memory is short."""
 
-import threading
 import time
 
 import numpy as np
 
 from tests.fault.calls import is_served
-from tests.fault.clients.conftest import LIMIT, MEBIBYTE, ended, resident_bytes
+from tests.fault.clients.conftest import LIMIT, MEBIBYTE, ended, resident_bytes, send_to_all
 from tests.fault.plain import until
 from tests.fault.raw_peer import DATA, HEADERS, RawPeer
 from tests.fault.rounds import rounds
@@ -35,16 +34,7 @@ def test_large_requests_that_do_not_end_are_refused_when_memory_is_short(server,
             for peer, names in zip(peers, NAMES, strict=True)
             for name in names
         ]
-        senders = [
-            threading.Thread(target=peer.send_as_allowed, args=(stream, message))
-            for peer, stream in calls
-        ]
-        for sender in senders:
-            sender.start()
-        while any(sender.is_alive() for sender in senders):
-            is_served(client)
-        for sender in senders:
-            sender.join()
+        send_to_all(calls, message, client)
         until(lambda calls=calls: len(ended(calls)) >= len(calls) - 1)
         until(lambda: resident_bytes(server) < LIMIT)
         for peer, stream in ended(calls):
