@@ -14,6 +14,7 @@ from tests.conformance.sweep.draws.bounds_reductions import info, wide
 from tests.fuzz.answers.shrinking.alone import is_inexact
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.analysis.splat import splat
 from xla_server.ir.module import HloInstruction
@@ -104,10 +105,18 @@ def _scatters_without_indices(j: "Judgement") -> Any:
     return not j.instruction.attributes.dimension_numbers.scatter_dims_to_operand_dims
 
 
-def _selects_among_nans(j: "Judgement") -> Any:
+def _walks_padded_windows(j: "Judgement") -> Any:
+    """Where an element may be selected in one order alone: it has an equal one, or NaN is there."""
     if j.instruction.opcode is not Opcode.SELECT_AND_SCATTER:
         return False
-    return bool(is_inexact(j.operands[0]) and np.isnan(j.operands[0]).any())
+    attributes: SelectAndScatterAttributes = j.instruction.attributes
+    dimensions = attributes.window.dimensions
+    is_padded = any(max(d.padding_low, d.padding_high) > 0 for d in dimensions)
+    if not is_padded or sum(d.size > 1 for d in dimensions) < 2:
+        return False
+    operand = wide(j.operands[0])
+    _, at, counts = np.unique(operand, return_inverse=True, return_counts=True)
+    return np.isnan(operand).any() | (counts[at].reshape(operand.shape) > 1)
 
 
 def _multiplies_padding(j: "Judgement") -> Any:
@@ -264,8 +273,9 @@ KNOWN = (
     ),
     Known(
         "jaxlib",
-        "select-and-scatter walks a window in an order of its own, which shows where one has NaN",
-        _selects_among_nans,
+        "select-and-scatter walks a padded window of several dimensions in an order of its own, "
+        "which shows among equal elements and where one is NaN",
+        _walks_padded_windows,
     ),
     Known(
         "jaxlib",

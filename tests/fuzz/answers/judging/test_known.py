@@ -43,9 +43,15 @@ SCATTER = (
     "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=add",
 )
 SELECTION = (
-    "f32[2] f32[1] f32[]",
-    "f32[2] select-and-scatter(p0, p1, p2), window={size=2 stride=2}, select=ge, scatter=add",
+    "f32[1,4] f32[1,2] f32[]",
+    "f32[1,4] select-and-scatter(p0, p1, p2), window={size=2x2 stride=2x2 pad=0_1x0_0}, "
+    "select=ge, scatter=add",
 )
+UNPADDED = (
+    "f32[2,4] f32[1,2] f32[]",
+    SELECTION[1].replace(" pad=0_1x0_0", "").replace("[1,4]", "[2,4]"),
+)
+LINE = SELECTION[0], SELECTION[1].replace("size=2x2", "size=1x2")
 WINDOW = "f32[17] reduce-window(p0, p1), window={{}}, to_apply=add"
 CONVOLUTION = "f32[1,1,1] convolution(p0, p1), window={size=2 {}}, dim_labels=bf0_oi0->bf0"
 GROUPS = (
@@ -160,11 +166,37 @@ CASES: dict[str, tuple[HloInstruction, Answers]] = {
     ),
     "selection beside NaN": (
         instruction(*SELECTION),
-        excused([F32([np.nan, 1]), F32([5]), F32(0)], F32([0, 5]), F32([5, 0])),
+        excused(
+            [F32([[np.nan, 1, 2, 3]]), F32([[5, 6]]), F32(0)],
+            F32([[0, 5, 0, 6]]),
+            F32([[5, 0, 0, 6]]),
+        ),
     ),
-    "selection among numbers": (
+    "selection among equal numbers": (
         instruction(*SELECTION),
-        reported([F32([2, 1]), F32([5]), F32(0)], F32([5, 0]), F32([0, 5])),
+        excused(
+            [F32([[1, 1, 2, 3]]), F32([[5, 6]]), F32(0)], F32([[5, 0, 0, 6]]), F32([[0, 5, 0, 6]])
+        ),
+    ),
+    "selection beside equal numbers": (
+        instruction(*SELECTION),
+        reported(
+            [F32([[1, 1, 2, 3]]), F32([[5, 6]]), F32(0)], F32([[5, 0, 0, 6]]), F32([[5, 0, 6, 0]])
+        ),
+    ),
+    "selection among equal numbers without padding": (
+        instruction(*UNPADDED),
+        reported(
+            [F32([[1, 1, 2, 3], [0] * 4]), F32([[5, 6]]), F32(0)],
+            F32([[5, 0, 0, 6], [0] * 4]),
+            F32([[0, 5, 0, 6], [0] * 4]),
+        ),
+    ),
+    "selection among equal numbers of a line": (
+        instruction(*LINE),
+        reported(
+            [F32([[1, 1, 2, 3]]), F32([[5, 6]]), F32(0)], F32([[5, 0, 0, 6]]), F32([[0, 5, 0, 6]])
+        ),
     ),
     "padding and an infinite weight": (
         instruction("f32[1,1,1] f32[1,1,2]", CONVOLUTION.replace("{}", "pad=1_0")),
