@@ -65,12 +65,12 @@ def run_per_device(
     return _values(executions)
 
 
-def run_in_turns(
+def run_round_robin(
     module: HloModule, arguments: Sequence[Sequence[Any]], cancellation: Cancellation | None = None
 ) -> list[list[Any]] | None:
-    """The results on cpu of participants that take turns in one thread; None where they cannot."""
+    """The results of participants run round-robin in one thread of cpu; None where they cannot."""
     backend = BACKENDS["cpu"]
-    walk = backend.compile(module, module.entry_program_shape).in_turns
+    walk = backend.compile(module, module.entry_program_shape).round_robin
     if walk is None:
         return None
     placed = [_placed(backend, values) for values in arguments]
@@ -83,7 +83,9 @@ def run_in_turns(
 
     for _ in range(2):
         # The second one has the memory of the first.
-        executions = grid_execution.run_in_turns(run, module.grid, cancellation or Cancellation())
+        executions = grid_execution.run_round_robin(
+            run, module.grid, cancellation or Cancellation()
+        )
     return _values(executions)
 
 

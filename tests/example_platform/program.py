@@ -70,7 +70,7 @@ class WalkedProgram:
         return WalkedProgram(self.code, assign(self.code, donated), self._blocks, self.work)
 
     @property
-    def in_turns(self) -> None:
+    def round_robin(self) -> None:
         """Each participant has a thread."""
 
     def run(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.corpus.grids import BACKENDS, module_of, run_in_turns, run_per_device
+from tests.corpus.grids import BACKENDS, module_of, run_per_device, run_round_robin
 from xla_contract.types.devices.device_grid import DeviceGrid
 
 Groups = list[list[int]]
@@ -121,8 +121,8 @@ def assert_results(
     text: str, grid: DeviceGrid, arguments: list[list[Any]], expected: list[list[Any]]
 ) -> None:
     everywhere = [run_per_device(each, module_of(text, grid), arguments) for each in PLATFORMS]
-    turns = run_in_turns(module_of(text, grid), arguments)
-    for results in everywhere if turns is None else [*everywhere, turns]:
+    round_robin = run_round_robin(module_of(text, grid), arguments)
+    for results in everywhere if round_robin is None else [*everywhere, round_robin]:
         for found, wanted in zip(results, expected, strict=True):
             assert len(found) == len(wanted)
             for ours, theirs in zip(found, wanted, strict=True):

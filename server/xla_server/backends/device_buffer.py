@@ -59,7 +59,7 @@ class Buffers(Generic[B]):
     `from_value` returns a buffer of a shape with an evaluator's value, `of_block` the dense
     row-major array at the start of memory that is no longer written, `of_elements` the tuple of
     buffers, which are on the device. `moved` returns the buffer itself or a copy of it on a device;
-    it is None if devices share their memory. `require_room` raises ResourceExhaustedError if that
+    it is None if devices share their memory. `require_memory` raises ResourceExhaustedError if that
     many bytes, for the purpose in its second argument, are not free.
     """
 
@@ -68,4 +68,4 @@ class Buffers(Generic[B]):
     of_block: Callable[[Memory, Shape, Device], B]
     of_elements: Callable[[tuple[B, ...], Shape, Device], B]
     moved: Callable[[B, Device], B] | None = None
-    require_room: Callable[[int, object], None] = require_bytes
+    require_memory: Callable[[int, object], None] = require_bytes

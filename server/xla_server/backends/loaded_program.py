@@ -16,14 +16,14 @@ from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import RunContext
 
 
-class ProgramInTurns(Protocol):
+class RoundRobinProgram(Protocol):
     """A program that needs the host for nothing but collectives, which may be native, too."""
 
     @property
     def plan(self) -> CollectivePlan:
         """Its native collectives."""
 
-    def run_in_turns(
+    def run_round_robin(
         self,
         addresses: Sequence[Sequence[Any]],
         cancellation: Cancellation,
@@ -70,7 +70,7 @@ class LoadedProgram(Protocol):
         """The memory of the constants that a run reads, by their numbers."""
 
     @property
-    def in_turns(self) -> "ProgramInTurns | None":
+    def round_robin(self) -> "RoundRobinProgram | None":
         """The program for participants in one thread; None if each needs its own."""
 
     def with_donated(self, donated: frozenset[int]) -> Self:

@@ -101,7 +101,7 @@ class Execution(NamedTuple):
     profile: Profile
 
 
-InTurns: TypeAlias = Callable[
+RoundRobinRun: TypeAlias = Callable[
     [Sequence[Sequence[Buffer]], Sequence[Device], Cancellation, GridParticipants],
     "list[Execution] | None",
 ]
@@ -148,7 +148,7 @@ class Executable(Protocol):
         """The channels on which the program sends, and those on which it receives."""
 
     @property
-    def in_turns(self) -> "InTurns | None":
+    def round_robin(self) -> "RoundRobinRun | None":
         """Runs it on all devices of its grid in one thread; None if each needs its own."""
 
     def execute(

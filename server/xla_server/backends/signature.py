@@ -152,7 +152,7 @@ class InterpretedProgram:
     """The part of executables that interpreted programs share: facts known before a run."""
 
     work = None
-    in_turns = None
+    round_robin = None
 
     def __init__(
         self, module: HloModule, program_shape: ProgramShape, seed: int, temporary: int = 0

@@ -13,7 +13,7 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes, is_full
 from xla_server.evaluator.plan import PlanCache, PlannedInstruction
 from xla_server.execution.environment import Environment
 from xla_server.execution.execute_options import ExecuteOptions
-from xla_server.execution.memory_check import require_room
+from xla_server.execution.memory_check import require_memory
 from xla_server.ir.checkpoints import cancellable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -111,7 +111,7 @@ class Run(Environment):
         instruction = step.instruction
         try:
             if step.is_large:
-                require_room(instruction.shape)
+                require_memory(instruction.shape)
             made = step.evaluate(instruction, operands, self)
             value: Value = (yield made) if isinstance(made, Generator) else made
         except errors.XlaError as error:

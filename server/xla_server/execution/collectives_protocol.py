@@ -49,20 +49,20 @@ class NativeCollective(NamedTuple):
 class CollectivePlan:
     """The native collectives of a program, by number, and idle memory for them.
 
-    With `take_turns`, one thread runs the participants in turns if it can, so collectives that are
-    referenced need no areas. An execution in threads leaves collectives without areas to the host;
-    those of large operands never have any.
+    With `round_robin`, one thread runs the participants round-robin if it can, so collectives that
+    are referenced need no areas. An execution in threads leaves collectives without areas to the
+    host; those of large operands never have any.
     """
 
-    __slots__ = ("__weakref__", "_idle_bytes", "areas", "collectives", "idle", "take_turns")
+    __slots__ = ("__weakref__", "_idle_bytes", "areas", "collectives", "idle", "round_robin")
 
     def __init__(
-        self, collectives: Sequence[NativeCollective], *, take_turns: bool = False
+        self, collectives: Sequence[NativeCollective], *, round_robin: bool = False
     ) -> None:
         self.collectives = tuple(collectives)
-        self.take_turns = take_turns
+        self.round_robin = round_robin
         self.areas = [
-            0 if take_turns and each.is_referenced else each.copied_bytes for each in collectives
+            0 if round_robin and each.is_referenced else each.copied_bytes for each in collectives
         ]
         """The bytes of an area for each collective, in memory of this process."""
         self.idle: list[Any] = []

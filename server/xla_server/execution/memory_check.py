@@ -58,7 +58,7 @@ def is_large(opcode: Opcode, shape: Shape) -> bool:
     return opcode not in NO_MEMORY_OF_THEIR_OWN and shape.byte_size >= LARGE
 
 
-def require_room(shape: Shape) -> None:
+def require_memory(shape: Shape) -> None:
     """Raise ResourceExhaustedError if a value of `shape` would leave less than RESERVE free."""
     require_bytes(shape.byte_size, shape)
 

@@ -51,7 +51,7 @@ SLOT_BYTES = 64
 
 SLOT_STAMP, SLOT_SLEEPS, SLOT_OPERANDS = range(3)
 """Words of a slot: stamp of its member's last visit; stamp of the visit for which the member
-sleeps; addresses of operands, if members run in turns in one thread."""
+sleeps; addresses of operands, if members run round-robin in one thread."""
 
 FIRST_STAMP = 1 << 40
 """Distance of the first stamps of two executions: more visits than an execution makes.
@@ -95,7 +95,7 @@ class NativeCollectives:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
         """Owner of the memory of slots and areas, if it must live as long as this object."""
-        self.in_turns = False
+        self.round_robin = False
         self.first_stamp = 0
         self._records = np.zeros((grid.size, len(plan.collectives), RECORD_WORDS), np.int64)
         self._records[:, :, YIELDS] = POLLED_YIELDS if is_polled else 0
@@ -180,11 +180,11 @@ def words_at(address: int, count: int) -> Any:
 
 
 def local_collectives(
-    plan: CollectivePlan, grid: DeviceGrid, *, in_turns: bool
+    plan: CollectivePlan, grid: DeviceGrid, *, round_robin: bool
 ) -> NativeCollectives:
     """Return collectives for an execution whose participants are all in this process.
 
-    Collectives without areas are native only if participants run `in_turns`.
+    Collectives without areas are native only if participants run `round_robin`.
     """
     count = len(plan.collectives)
     slots = aligned_empty((grid.size * count * SLOT_BYTES,), np.uint8)
@@ -193,7 +193,7 @@ def local_collectives(
     offsets = list(itertools.accumulate((2 * size for size in plan.areas), initial=0))
 
     def member(participant: int, number: int) -> MemberAddresses | None:
-        if not (plan.areas[number] or in_turns):
+        if not (plan.areas[number] or round_robin):
             return None
         slot = slots.ctypes.data + SLOT_BYTES * (participant * count + number)
         data = areas.ctypes.data + participant * plan.byte_size + offsets[number]
@@ -201,7 +201,7 @@ def local_collectives(
 
     made = NativeCollectives(plan, grid, member)
     made.memory = slots, areas
-    made.in_turns = in_turns
+    made.round_robin = round_robin
     return made
 
 

@@ -54,8 +54,8 @@ COPIES, REFERS, LEAVES = range(3)
 """Modes of a MEET.
 
 COPIES: copy operands to the areas. REFERS: as COPIES, but publish their addresses instead if
-participants run in turns. LEAVES, after the kernels of REFERS: wait until all members have read the
-operands; a no-op unless participants run in turns.
+participants run round-robin. LEAVES, after the kernels of REFERS: wait until all members have read
+the operands; a no-op unless participants run round-robin.
 """
 
 CODE, TABLES, INDICES, COUNT, TARGETS, TASKS, TIMES, COLLECTIVES, POLLS, CYCLES, ROW = range(11)
@@ -67,8 +67,8 @@ CODE, TABLES and INDICES have the addresses of the code, of the kernels' buffer 
 the slot numbers that fill TABLES; COUNT is their number. TARGETS and TASKS are addresses. TIMES and
 COLLECTIVES are those of the times of thunks and of the records of collectives, or 0. POLLS bounds
 how often the slots of members are polled before a return to the host; it is negative if several
-participants run in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin
-with, which the outcome replaces.
+participants run round-robin in one thread. CYCLES has the cycles of the walk. ROW has the row to
+begin with, which the outcome replaces.
 """
 
 STUCK = -3
@@ -236,8 +236,8 @@ def walker(kernels: Kernels) -> Callable[[int, int], None]:
 
     With a count of 0, `runs` is the address of one run. Its outcome is FINISHED, CANCELLED if the
     cancellation flag is not 0, or the number of a row for the host. Otherwise `runs` is the address
-    of the addresses of `count` runs, whose only rows for the host are collectives. They execute in
-    turns, each until it waits for others, until all have FINISHED, one is CANCELLED, or none can
-    continue. A run that waits has STUCK - row then.
+    of the addresses of `count` runs, whose only rows for the host are collectives. They execute
+    round-robin, each until it waits for others, until all have FINISHED, one is CANCELLED, or none
+    can continue. A run that waits has STUCK - row then.
     """
     return callable_at(kernels.native(_run_all), 2)

@@ -47,9 +47,9 @@ _INPUTS_OFFSET = 8 * executor.ROW
 """Offset in bytes of the words that each run sets: the row, then the first slots."""
 
 MAX_TURN_BYTES = 1 << 24
-"""Bytes that a program accesses, loops counted once, up to which its participants run in turns in
-one thread: waking a thread takes longer. The bound is multiplied by the participants for each core,
-which would wait for each other anyway."""
+"""Bytes that a program accesses, loops counted once, up to which its participants run round-robin
+in one thread: waking a thread takes longer. The bound is multiplied by the participants for each
+core, which would wait for each other anyway."""
 
 MAX_TURN_FLOPS = CostClass.ACCESS * MAX_TURN_BYTES
 """The same bound in operations: additions that take as long as these accesses."""
@@ -150,14 +150,14 @@ class Program:
             words[executor.TIMES] = 0
         return self._end(run)
 
-    def run_in_turns(
+    def run_round_robin(
         self,
         addresses: Sequence[Sequence[int]],
         cancellation: Cancellation,
         records: Sequence[int],
         grid: DeviceGrid,
     ) -> tuple[list[tuple[dict[int, MemoryBlock], int]], dict[int, int]]:
-        """Run all participants in one thread; see ProgramInTurns."""
+        """Run all participants in one thread; see RoundRobinProgram."""
         begun = [
             self._begin(each, cancellation, grid.position(number))
             for number, each in enumerate(addresses)
@@ -180,9 +180,9 @@ class Program:
         return [(results, self._end(run)) for run, results in begun], stuck
 
     @property
-    def in_turns(self) -> Self | None:
+    def round_robin(self) -> Self | None:
         """The program itself if it is small and needs the host for collectives alone, else None."""
-        return self if self.plan.take_turns else None
+        return self if self.plan.round_robin else None
 
     def _planned(self, collectives: Sequence[CollectiveThunk]) -> CollectivePlan:
         done = None if self.work is None else self.work.done
@@ -193,7 +193,7 @@ class Program:
             and done.cost.flops <= MAX_TURN_FLOPS * each
         )
         is_native = len(collectives) == len(self._hosts) > 0
-        return CollectivePlan(list(map(_native, collectives)), take_turns=is_native and is_small)
+        return CollectivePlan(list(map(_native, collectives)), round_robin=is_native and is_small)
 
     def _begin(
         self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]

@@ -12,7 +12,7 @@ from xla_server.backends.device_buffer import Buffers, DeviceBuffer, Memory
 from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.profile import measured_thunks, write_profile
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.backends.platform import Buffer, Device, Execution, InTurns, Profile
+from xla_server.backends.platform import Buffer, Device, Execution, Profile, RoundRobinRun
 from xla_server.backends.signature import argument_buffer, has_state, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import channel_ends
@@ -75,10 +75,10 @@ class CompiledExecutable:
         self._is_flat = result.is_tuple and all(part.is_array for part in result.tuple_shapes)
 
     @property
-    def in_turns(self) -> InTurns | None:
+    def round_robin(self) -> RoundRobinRun | None:
         """Runs all participants of a grid in one thread; None if the program does not allow it."""
-        can_be = self.dump is None and self._program.in_turns is not None
-        return self._execute_in_turns if can_be else None
+        can_be = self.dump is None and self._program.round_robin is not None
+        return self._execute_round_robin if can_be else None
 
     def execute(
         self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
@@ -88,7 +88,7 @@ class CompiledExecutable:
         leaves = self._leaves(arguments)
         program = self._program
         if self._bytes >= LARGE:
-            self._buffers.require_room(self._bytes, f"an execution ({self.memory})")
+            self._buffers.require_memory(self._bytes, f"an execution ({self.memory})")
         if options.donated:
             leaves, program = self._with_donated(arguments, leaves, options.donated)
         moved = self._buffers.moved
@@ -119,26 +119,28 @@ class CompiledExecutable:
         inside = options.inside(self._entry)
         return HostRun(options=inside, random_states=self._random_states, seed=self._seed)
 
-    def _execute_in_turns(
+    def _execute_round_robin(
         self,
         arguments: Sequence[Sequence[Buffer]],
         devices: Sequence[Device],
         cancellation: Cancellation,
         group: GridParticipants,
     ) -> list[Execution] | None:
-        """Run all participants; see InTurns."""
-        program, turns = self._program, self._program.in_turns
-        records = [] if turns is None else group.all_records(turns.plan)
-        if turns is None or not records:
+        """Run all participants; see RoundRobinRun."""
+        program, round_robin = self._program, self._program.round_robin
+        records = [] if round_robin is None else group.all_records(round_robin.plan)
+        if round_robin is None or not records:
             return None
         started = time.perf_counter_ns()
         if self._bytes >= LARGE:
-            self._buffers.require_room(self._bytes * len(records), f"an execution ({self.memory})")
+            self._buffers.require_memory(
+                self._bytes * len(records), f"an execution ({self.memory})"
+            )
         leaves = [self._leaves(each) for each in arguments]
         memory = [leaf.memory for each in leaves for leaf in each]
         addresses = [[leaf.address for leaf in each] for each in leaves]
         computing = time.perf_counter_ns()
-        made, stuck = turns.run_in_turns(addresses, cancellation, records, group.grid)
+        made, stuck = round_robin.run_round_robin(addresses, cancellation, records, group.grid)
         if stuck:
             group.stop(stuck)
         computed = time.perf_counter_ns()

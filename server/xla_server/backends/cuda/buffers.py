@@ -19,7 +19,7 @@ from xla_server.backends.cuda.worker.supervisor.process import DeviceMemory, Dev
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.host_buffer import DONATED, ONE_OWNER, literal_of
 from xla_server.backends.platform import Device
-from xla_server.execution.memory_check import LARGE, require_room
+from xla_server.execution.memory_check import LARGE, require_memory
 from xla_server.ops.control.constant import value_of
 from xla_server.ops.evaluation import Array, Value
 
@@ -153,7 +153,7 @@ class DevicePlacement:
 def host_array(shape: Shape) -> Array:
     """Return host memory for an array; raises ResourceExhaustedError if there is too little."""
     if shape.byte_size >= LARGE:
-        require_room(shape)
+        require_memory(shape)
     return aligned_empty(shape.dimensions, shape.element_type.dtype)
 
 

@@ -116,7 +116,7 @@ class CudaProgram:
         return loaded
 
     @property
-    def in_turns(self) -> None:
+    def round_robin(self) -> None:
         """The value None: each participant needs a device of its own."""
 
     def run(

@@ -51,7 +51,7 @@ class ConcurrencyLimit:
         shares, used = self.shares, self._used
         with shares.lock:
             mine, others = used.get(owner, 0), shares.used
-            if mine >= self._each or not shares.has_room(mine):
+            if mine >= self._each or not shares.has_capacity(mine):
                 raise ResourceExhaustedError(
                     f"a session may have {self._each} {self._noun} at the same time, all sessions "
                     f"{shares.limit}, and one of them no more than are left, got one more with "

@@ -26,7 +26,7 @@ class MemoryBudget:
         """Bytes in use that running executions do not give back when they end."""
         return self.used_bytes - self._running
 
-    def has_room(self, byte_size: int) -> bool:
+    def has_capacity(self, byte_size: int) -> bool:
         """Return whether `byte_size` bytes are free."""
         return self.used_bytes + byte_size <= self.max_bytes
 

@@ -40,7 +40,7 @@ class FairSemaphore:
                     hint=self._hint,
                 )
             shared.require(self._caller, self._noun, self._hint)
-            if not shared.has_room(mine):
+            if not shared.has_capacity(mine):
                 raise ResourceExhaustedError(
                     f"all sessions may have {shared.limit} {self._noun}, and one of them no more "
                     f"than are left, got one more with {used} there, {mine} of them this session's",
@@ -91,7 +91,7 @@ class FairSemaphore:
         while (
             queue
             and self.used < self.limit
-            and shared.has_room(self.used)
+            and shared.has_capacity(self.used)
             and shared.exceeded(self._caller) is None
         ):
             self._count(1)

@@ -95,11 +95,11 @@ class CodeCache:
         """
         limit = self._max_count
         for level in levels(code.owner):
-            while not self._count_use.has_room(level, 1, len(self._codes), limit):
+            while not self._count_use.has_capacity(level, 1, len(self._codes), limit):
                 if self._drop_oldest(level):
                     continue
                 used, mine = self._in_use(None), self._in_use(level)
-                if self._count_use.has_room(level, 1 - mine, len(self._codes) - used, limit):
+                if self._count_use.has_capacity(level, 1 - mine, len(self._codes) - used, limit):
                     break
                 raise self._count_use.refusal(
                     level, 1, len(self._codes), limit, "programs whose code must stay", _HINT
@@ -133,7 +133,7 @@ class CodeCache:
         self.byte_size += code.byte_size
         self._byte_use.add(code.owner, code.byte_size)
         for level in levels(code.owner):
-            while not self._byte_use.has_room(level, 0, self.byte_size, self._max_bytes):
+            while not self._byte_use.has_capacity(level, 0, self.byte_size, self._max_bytes):
                 if not self._drop_oldest(level, code):
                     break
         while self.byte_size > self._max_bytes and self._drop_oldest(None, code):

@@ -270,7 +270,7 @@ class ExecutableCache:
         used, limit = self._program_bytes, self._limits.max_program_bytes
         for level in levels(caller):
             is_another = shared is None or level not in shared.held
-            if is_another and not self._use.has_room(level, size, used, limit):
+            if is_another and not self._use.has_capacity(level, size, used, limit):
                 raise self._use.refusal(level, size, used, limit, "bytes of programs", _HINT)
         if shared is None and used + size > limit:
             raise ResourceExhaustedError(

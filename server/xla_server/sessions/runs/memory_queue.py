@@ -191,7 +191,7 @@ class MemoryQueue:
                 left.append(waiter)
                 continue
             staying.append(waiter)
-            if not self._memory.has_room(waiter.byte_size):
+            if not self._memory.has_capacity(waiter.byte_size):
                 is_held_up = True
             else:
                 # A session's own limit does not hold up other sessions.

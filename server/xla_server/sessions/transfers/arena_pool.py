@@ -191,7 +191,7 @@ class ArenaPool:
             if level is None:
                 return None
             mine = self._use.used_by(level)
-            return None if self._use.has_room(level, byte_size, mine, self.max_bytes) else level
+            return None if self._use.has_capacity(level, byte_size, mine, self.max_bytes) else level
 
     def _refusal(self, account: _Account, byte_size: int) -> ResourceExhaustedError:
         """Return the error for an arena that may not have so many bytes more."""

@@ -81,10 +81,11 @@ class CallerUse:
         if caller.connection and not self._used.get(("connection", caller.connection)):
             limit += reserve
         return next(
-            (each for each in levels(caller) if not self.has_room(each, amount, used, limit)), None
+            (each for each in levels(caller) if not self.has_capacity(each, amount, used, limit)),
+            None,
         )
 
-    def has_room(self, level: Level, amount: int, used: int, limit: int) -> bool:
+    def has_capacity(self, level: Level, amount: int, used: int, limit: int) -> bool:
         """Return whether a level may have `amount` more."""
         share = self._shares.of(level[0])
         if share >= 1:

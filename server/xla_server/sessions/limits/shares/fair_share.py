@@ -33,7 +33,7 @@ class FairShare:
         self._callers = CallerUse(caller_shares)
         self.lock = self._callers.lock
 
-    def has_room(self, mine: int) -> bool:
+    def has_capacity(self, mine: int) -> bool:
         """Return whether a user that has `mine` slots may have another."""
         if mine:
             return mine < self.limit - self.used

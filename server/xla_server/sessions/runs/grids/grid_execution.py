@@ -53,7 +53,7 @@ def run_on_grid(
     return [done[number] for number in range(grid.size)]
 
 
-def run_in_turns(
+def run_round_robin(
     run: Callable[[GridParticipants, Cancellation], T], grid: DeviceGrid, cancellation: Cancellation
 ) -> T:
     """Run all participants of a grid by one call of `run`, in the caller's thread.

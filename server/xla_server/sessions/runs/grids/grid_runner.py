@@ -22,7 +22,7 @@ from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.programs.compile_request import CompileRequest, prepare_program
 from xla_server.sessions.programs.executable_table import LoadedExecutable
-from xla_server.sessions.runs.grids.grid_execution import run_in_turns, run_on_grid
+from xla_server.sessions.runs.grids.grid_execution import run_on_grid, run_round_robin
 from xla_server.sessions.runs.grids.shards import cut, joined
 from xla_server.sessions.runs.grids.shared_step import (
     AS_ONE,
@@ -235,17 +235,17 @@ class GridRunner:
         if grid.size == 1:
             return None
         with runner.used(compiled, cancellation) as executable:
-            if executable.in_turns is None:
+            if executable.round_robin is None:
                 return None
             arguments = [runner.all_on(each.device, each.arguments) for each in participants]
             devices = [each.device for each in participants]
 
             def run(group: GridParticipants, own: Cancellation) -> list[Execution] | None:
                 with runner.engine.time_slicer.taken(own, runner.flow):
-                    return in_turns(arguments, devices, own, group)
+                    return round_robin(arguments, devices, own, group)
 
-            in_turns = executable.in_turns
-            return run_in_turns(run, grid, cancellation)
+            round_robin = executable.round_robin
+            return run_round_robin(run, grid, cancellation)
 
     @contextlib.contextmanager
     def _slots(self, participants: Sequence[_Participant]) -> Iterator[None]:

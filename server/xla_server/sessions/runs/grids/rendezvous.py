@@ -176,7 +176,7 @@ class Rendezvous:
         shared: SharedT = open_.shared
         return shared
 
-    def records(self, number: int, plan: CollectivePlan, *, in_turns: bool = False) -> int:
+    def records(self, number: int, plan: CollectivePlan, *, round_robin: bool = False) -> int:
         """The address of the records of a participant, as Collectives.records says."""
         if not self._is_one_program:
             return 0
@@ -186,13 +186,13 @@ class Rendezvous:
                 if across is not None:
                     self._native = across.collectives(plan)
                 else:
-                    self._native = _native_collectives_of(plan, self.grid, in_turns=in_turns)
+                    self._native = _native_collectives_of(plan, self.grid, round_robin=round_robin)
             native = self._native
             return native.address(number) if native is not None and native.plan is plan else 0
 
     def all_records(self, plan: CollectivePlan) -> list[int]:
         """The addresses of the records of all, as GridParticipants.all_records says."""
-        addresses = [self.records(n, plan, in_turns=True) for n in range(self.grid.size)]
+        addresses = [self.records(n, plan, round_robin=True) for n in range(self.grid.size)]
         is_complete = self._native is not None and self._native.are_complete
         return addresses if is_complete else []
 
@@ -406,15 +406,15 @@ class Rendezvous:
 
 
 def _native_collectives_of(
-    plan: CollectivePlan, grid: DeviceGrid, *, in_turns: bool
+    plan: CollectivePlan, grid: DeviceGrid, *, round_robin: bool
 ) -> NativeCollectives:
     """Native collectives, in memory of an earlier execution if some is free."""
     try:
         native: NativeCollectives | None = plan.idle.pop()
     except IndexError:
         native = None
-    if native is None or (native.grid, native.in_turns) != (grid, in_turns):
-        native = local_collectives(plan, grid, in_turns=in_turns)
+    if native is None or (native.grid, native.round_robin) != (grid, round_robin):
+        native = local_collectives(plan, grid, round_robin=round_robin)
     native.begin()
     return native
 

@@ -15,7 +15,7 @@ def _fill(shares: FairShare, users: list[int]) -> None:
     while is_taking:
         is_taking = False
         for number, mine in enumerate(users):
-            if shares.has_room(mine):
+            if shares.has_capacity(mine):
                 users[number] += 1
                 shares.used += 1
                 is_taking = True
@@ -26,14 +26,14 @@ def test_users_who_want_all_have_a_part_each_and_leave_one(users: int, each: int
     shares, taken = FairShare(100), [0] * users
     _fill(shares, taken)
     assert taken == [each] * users
-    assert shares.has_room(0)
+    assert shares.has_capacity(0)
 
 
 def test_who_has_none_gets_one_beyond_the_limit() -> None:
     shares, taken = FairShare(4, reserve=3), [0] * 10
     _fill(shares, taken)
     assert taken == [1] * 7 + [0] * 3
-    assert not shares.has_room(1)
+    assert not shares.has_capacity(1)
 
 
 def _slots(shared: FairShare, limit: int = 100) -> FairSemaphore:

@@ -1,4 +1,4 @@
-"""Collectives that meet in native code: by a thread for each participant, and in turns."""
+"""Collectives that meet in native code: by a thread for each participant, and round-robin."""
 
 import re
 import threading
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.grids import module_of, run_in_turns, run_per_device
+from tests.corpus.grids import module_of, run_per_device, run_round_robin
 from tests.processors import MACHINES
 from tests.unit.sessions.runs.grids.collective_programs import EACH, GRID, LOOP, X, reducing
 from xla_contract.errors import CancelledError, FailedPreconditionError
@@ -24,8 +24,8 @@ from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 from xla_server.target.target import Target
 
 
-def in_turns(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
-    found = run_in_turns(module_of(text, GRID), arguments, cancellation)
+def round_robin(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
+    found = run_round_robin(module_of(text, GRID), arguments, cancellation)
     assert found is not None
     return found
 
@@ -39,7 +39,7 @@ def interpreted(text: str, arguments: Any) -> Any:
     return run_per_device("interpreter", module_of(text, GRID), arguments)
 
 
-both = pytest.mark.parametrize("run", [by_threads, in_turns])
+both = pytest.mark.parametrize("run", [by_threads, round_robin])
 
 
 @pytest.fixture
@@ -196,10 +196,12 @@ def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
     expected = interpreted(text, arguments)
     same_bits(by_threads(text, arguments), expected)
     request.getfixturevalue("only_native")
-    same_bits(in_turns(text, arguments), expected)
+    same_bits(round_robin(text, arguments), expected)
 
 
-@pytest.mark.parametrize(("run", "size"), [(by_threads, 4), (in_turns, 4), (in_turns, 20_000)])
+@pytest.mark.parametrize(
+    ("run", "size"), [(by_threads, 4), (round_robin, 4), (round_robin, 20_000)]
+)
 def test_operands_of_several_shapes_meet_at_once(
     run: Any, size: int, request: pytest.FixtureRequest
 ) -> None:
@@ -270,7 +272,7 @@ ENTRY e {{ x = f32[4] parameter(0)
 
 
 @pytest.mark.parametrize("size", [4, 20_000])
-@pytest.mark.parametrize("way", ["threads", "turns", "host"])
+@pytest.mark.parametrize("way", ["threads", "round-robin", "host"])
 def test_a_loop_hands_on_results_in_the_memory_of_operands(
     way: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,7 +288,7 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
     expected = interpreted(text, arguments)
     if way == "host":
         monkeypatch.setattr(Rendezvous, "records", lambda *given, **more: 0)
-    same_bits((in_turns if way == "turns" else by_threads)(text, arguments), expected)
+    same_bits((round_robin if way == "round-robin" else by_threads)(text, arguments), expected)
 
 
 @both
@@ -362,7 +364,7 @@ def test_no_one_is_left_asleep(
 ) -> None:
     monkeypatch.setattr(program, "POLLS", looks)
     found = by_threads(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
-    expected = in_turns(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
+    expected = round_robin(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
     same_bits(found, expected)
 
 
@@ -398,7 +400,7 @@ ENTRY e { x = f32[4] parameter(0)
         match=r"^all-reduce %left_sum\S*: .* \{0,1,2\} must arrive, got all participants waiting, "
         r"1 at all-reduce %right_sum",
     ):
-        in_turns(text, [[X, np.bool_(number != 1)] for number in range(3)])
+        round_robin(text, [[X, np.bool_(number != 1)] for number in range(3)])
 
 
 @both

@@ -1,4 +1,4 @@
-"""Participants of small programs that take turns in one thread, and what collectives keep."""
+"""Participants of small programs that run round-robin in one thread, and what collectives keep."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -69,7 +69,7 @@ ENTRY e {{ z = f32[500,500] parameter(0)
     # On one core two of three participants would wait for the other anyway.
     for count in (1, 3):
         executable = Cpu(threads=count).compile(module, module.entry_program_shape)
-        assert (executable.in_turns is not None) == (count in threads)
+        assert (executable.round_robin is not None) == (count in threads)
 
 
 @pytest.mark.parametrize(("size", "bytes_each"), [(100, 448), (20_000, 0)])
