@@ -149,7 +149,7 @@ ALLOWED = {
         codegen/kernel_ir/unrolling.py: _copies _has_loops
         codegen/kernel_ir/walk.py: walk
         codegen/lower/shared_kernels.py: _Rewriter._fields _Rewriter._index _Rewriter._operand
-            _Rewriter._part
+            _Rewriter._part _Rewriter._tested
     """,
     GRAPHS: """
         backends/cuda/worker/thunk_work.py: ThunkWork._capture

@@ -1,14 +1,14 @@
 """Similar kernels of a program become one, which reads the numbers that differ.
 
 Steps of an unrolled loop differ in an offset, branches of a conditional in a constant, dilated
-convolutions in operands of a routine. LLVM takes as long for each kernel as for the first. The
-numbers are constants of the program, an argument for each type, which a call loads once.
+convolutions in indices or in operands of a routine. LLVM takes as long for each kernel as for the
+first. The numbers are constants of the program, an argument for each type, which a call loads once.
 """
 
 import collections
 import dataclasses
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -83,7 +83,7 @@ def _outline(kernel: Kernel) -> Hashable:
 
 
 def _form(kernel: Kernel) -> tuple[str, dict[str, _Number]]:
-    """Return the text of a kernel without its numbers, and the numbers by their names."""
+    """Return the text of a kernel without its numbers and sizes, and the numbers by their names."""
     numbers: dict[str, _Number] = {}
 
     def take(name: str, number: _Number) -> ir.Expression:
@@ -111,7 +111,14 @@ def _shared(
         for buffer, (kind, some) in zip(buffers, names.items(), strict=True)
         for n, name in enumerate(some)
     }
-    kernel = _Rewriter(lambda name, _: loads[name].value if name in loads else None).kernel(first)
+    sizes: dict[str, int] = {}
+    for kept in (kept for member in members for kept in member.stack):
+        sizes[kept.name] = max(kept.byte_size, sizes.get(kept.name, 0))
+
+    def loaded(name: str, _: _Number) -> ir.Expression | None:
+        return loads[name].value if name in loads else None
+
+    kernel = _Rewriter(loaded, sizes).kernel(first)
     body = (*loads.values(), *kernel.body)
     kernel = dataclasses.replace(kernel, buffers=(*kernel.buffers, *buffers), body=body)
     changed: dict[Thunk, Thunk] = {}
@@ -134,19 +141,24 @@ class _Rewriter:
     """Replaces the numbers of a kernel that may be read from memory.
 
     They are floats, sizes that routines are given, and for each buffer what is added to all indices
-    of it: from the differences of these LLVM sees which elements are neighbours. Bounds of loops,
-    factors and divisors stay, as its code depends on them.
+    of it: from the differences of these LLVM sees which elements are neighbours. So are the numbers
+    of an index that is tested or chosen by a test, which are those of a window's padding and
+    dilation. Bounds of loops, other factors and divisors stay, as its code depends on them. Arrays
+    on the stack have the `sizes` of their names: those of the largest kernel.
     """
 
-    def __init__(self, replace: _Replace) -> None:
-        self._replace = replace
+    def __init__(self, replace: _Replace, sizes: Mapping[str, int] | None = None) -> None:
+        self._replace, self._sizes = replace, sizes or {}
+        self._arrays: dict[ir.StackArray, ir.StackArray] = {}
+        self._positions = 0
         self._floats: dict[ir.Const, int] = {}
         self._offsets: dict[ir.Buffer, int] = {}
         self._operands = 0
 
     def kernel(self, kernel: Kernel) -> Kernel:
         """Return the kernel with replaced numbers."""
-        return dataclasses.replace(kernel, body=self._part(kernel.body))
+        stack = self._part(kernel.stack)
+        return dataclasses.replace(kernel, stack=stack, body=self._part(kernel.body))
 
     def _part(self, part: Any) -> Any:
         match part:
@@ -163,7 +175,13 @@ class _Rewriter:
                 | Store(memory=ir.Buffer() as buffer, index=ir.Index() as index)
             ):
                 return self._fields(part, index=self._index(buffer, index))
-            case ir.Value() | ir.Cell() | ir.Buffer() | ir.StackArray() | Routine():
+            case ir.Apply(function="ge" | "lt" | "select"):
+                given = tuple(map(self._tested, part.operands))
+                return dataclasses.replace(part, operands=given)
+            case ir.StackArray(name=name):
+                array = ir.StackArray(name, self._sizes.get(name, 0))
+                return self._arrays.setdefault(part, array)
+            case ir.Value() | ir.Cell() | ir.Buffer() | Routine():
                 return part
         return self._fields(part) if dataclasses.is_dataclass(part) else part
 
@@ -178,6 +196,21 @@ class _Rewriter:
         if number is None or parameter.unit not in _SIZES:
             return self._part(operand)
         return self._replace(f"operand {self._operands}", (Type.I64, number)) or operand
+
+    def _tested(self, operand: ir.Expression) -> Any:
+        """Return an operand of a test or a choice; if it is an index, with replaced numbers."""
+        if not isinstance(operand, ir.Index) or not operand.terms:
+            return self._part(operand)
+        self._positions += 1
+        terms = [(ir.whole(1), operand.constant), *operand.terms]
+        found: list[tuple[ir.Expression, int]] = []
+        for number, (term, factor) in enumerate(terms):
+            name = f"factor {number} of position {self._positions}"
+            given, own = self._replace(name, (Type.I64, factor)), self._part(term)
+            found.append((own, factor) if given is None else (ir.integer_op("mul", own, given), 1))
+        (_, constant), *others = found
+        is_kept = ir.known(found[0][0]) is not None
+        return ir.Index(constant, tuple(others)) if is_kept else ir.Index(0, tuple(found))
 
     def _index(self, buffer: ir.Buffer, index: ir.Index) -> ir.Index:
         offset = self._offsets.setdefault(buffer, index.constant)

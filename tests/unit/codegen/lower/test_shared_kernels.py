@@ -42,6 +42,13 @@ def kernel_count(module: HloModule) -> int:
     return len({thunk.kernel.key for thunk in kernels_of(compile_module(module).code)}) - 1
 
 
+def stack_bytes(module: HloModule) -> int:
+    """The most bytes of an array on the stack of the kernels."""
+    kernels = [thunk.kernel for thunk in kernels_of(compile_module(module).code)]
+    arrays = [array for each in kernels if isinstance(each, Kernel) for array in each.stack]
+    return max((array.byte_size for array in arrays), default=0)
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -58,6 +65,33 @@ def test_kernels_that_differ_in_floats_and_offsets_are_one(make: Callable[[int],
     for number in range(MIN_KERNELS):
         arguments = np.int32(number), X
         assert_equal_bits(on_cpu(many, arguments)[0], interpreted(many, arguments)[0])
+
+
+@pytest.mark.parametrize("features", [3, 4, 8], ids=["rows", "columns", "tiles"])
+def test_dilated_convolutions_are_one_kernel(features: int) -> None:
+    """Tiles of the larger dilations need more memory on the stack."""
+    inputs = 64 if features == 8 else 32
+    weights = np.random.default_rng(1).standard_normal((2, inputs, features)).astype(np.float32)
+
+    def make(number: int) -> Branch:
+        dilation = 3 * number + 1
+        return lambda x: lax.conv_general_dilated(
+            x.reshape(1, -1, inputs),
+            weights,
+            (1,),
+            [(dilation, 0)],
+            rhs_dilation=(dilation,),
+            dimension_numbers=("NWC", "WIO", "NWC"),
+        )
+
+    few, many = conditional(make, MIN_KERNELS - 1), conditional(make, MIN_KERNELS)
+    assert [kernel_count(few), kernel_count(many)] == [MIN_KERNELS - 1, 1]
+    single = conditional(lambda _: make(MIN_KERNELS - 1), 2)
+    assert stack_bytes(many) == stack_bytes(single)
+    for number in range(MIN_KERNELS):
+        arguments = np.int32(number), X
+        alone = conditional(lambda _, number=number: make(number), 2)
+        assert_equal_bits(on_cpu(many, arguments)[0], on_cpu(alone, (np.int32(0), X))[0])
 
 
 def test_operands_of_routines_are_read() -> None:
