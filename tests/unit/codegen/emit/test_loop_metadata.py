@@ -176,8 +176,9 @@ def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> Non
 TOTAL, OTHER = Cell("s", Type.F32), Cell("t", Type.F32)
 
 
-def sum_of_runs(step: int, *statements: Statement) -> For:
+def sum_of_runs(step: int, *statements: Statement, order: Order = Order.ANY) -> For:
     """A loop that adds four elements to a sum in each of 128 iterations, `step` further on."""
+    function = "add_in_any_order" if order is Order.ANY else "add"
     body = Body()
     with Loop(body, "i", 128) as loop:
         loop.add(*statements)
@@ -185,7 +186,7 @@ def sum_of_runs(step: int, *statements: Statement) -> For:
         with Loop(loop, "j", 4) as inner:
             place = Index(0, ((number, step), (inner.axis, 8 - step)))
             element = Load(READ, Type.F32, place)
-            inner.add(Accumulate(TOTAL, "add_in_any_order", element, Order.ANY))
+            inner.add(Accumulate(TOTAL, function, element, order))
     (found,) = body.statements
     assert isinstance(found, For)
     return found
@@ -222,6 +223,18 @@ def test_nothing_is_said_of_sums_of_runs_in_sequence(
     module = kernel_module(kernel_of(sums, stack=()), vocabulary(machine).names, "kernel", machine)
     optimised(str(module), machine)
     assert capfd.readouterr().err == ""
+
+
+@assembles
+def test_ordered_sums_of_runs_stay_in_order(machine: Machine) -> None:
+    loop = sum_of_runs(7, order=Order.SEQUENTIAL)
+    assert vector_request(loop, machine) is None
+    sums = parallel(Declare(TOTAL, ZERO), loop, Store(WRITE, Type.F32, ITEM, TOTAL))
+    module = kernel_module(kernel_of(sums, stack=()), vocabulary(machine).names, "kernel", machine)
+    text = optimised(str(module), machine)
+    # A sum in vectors starts with one, and ends with the sum of its elements.
+    assert "fadd float" in text
+    assert "x float>" not in text
 
 
 @assembles
