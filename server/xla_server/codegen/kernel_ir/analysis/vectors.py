@@ -124,14 +124,27 @@ def stores_apart(part: For | ParallelFor, least: int = 2) -> bool:
     statements = [each for each, _ in walk(part.body)]
     if any(_is_costly(each) for statement in statements for each in read_by(statement)):
         return False
+    stores = [each.index for each in statements if isinstance(each, Store)]
+    return any(stride >= least for stride in _strides(part, stores))
+
+
+def accesses_apart(part: For | ParallelFor, least: int) -> bool:
+    """Return whether successive iterations access elements that are `least` apart or further."""
+    statements = [each for each, _ in walk(part.body)]
+    loads = [load.index for each in statements for load in _loads(list(read_by(each)))]
+    stores = [each.index for each in statements if isinstance(each, Store)]
+    return any(stride >= least for stride in _strides(part, loads + stores))
+
+
+def _strides(part: For | ParallelFor, indices: Sequence[ir.Expression]) -> list[int]:
+    """Return the strides, in elements, of the indices that are linear in a loop's axis."""
     lets = [each for each in part.body if isinstance(each, Let)]
     axes = {part.axis, *(let.value for let in lets if _is_shifted(let.expression, part.axis))}
-    steps = [
-        sum(by for term, by in store.index.terms if term in axes)
-        for store in statements
-        if isinstance(store, Store) and isinstance(store.index, ir.Index)
+    return [
+        abs(sum(by for term, by in index.terms if term in axes))
+        for index in indices
+        if isinstance(index, ir.Index)
     ]
-    return any(abs(step) >= least for step in steps)
 
 
 def _is_carried_in_order(statement: Statement, own: Collection[ir.Cell]) -> bool:
