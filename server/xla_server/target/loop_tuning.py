@@ -241,7 +241,8 @@ class ShortLoops:
     interleaved vectors of 16, sums of runs of four took five times as long to compile, and a third
     longer to run (LOG, cold compilation of new draws)."""
 
-    strided_share: int = 16
-    """Smallest ratio of a kernel's work to that of a loop over work items at a stride that is not
-    vectorised. A stencil of 9 points of f32[64,64] took twice as long to compile, in six times as
-    much code, and as long to run (LOG, cold compilation by class)."""
+    max_group_stride: int = 8
+    """Largest stride, in elements, that LLVM loads and stores as interleaved vectors, its
+    `-max-interleave-group-factor`. Heads of a graph attention network, 32 apart, took three times
+    as long to compile as vectors, and as long to run. Rows of four elements run in half the time
+    as vectors (LOG, loops at a stride)."""

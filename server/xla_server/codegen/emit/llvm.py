@@ -234,7 +234,7 @@ class Emitter(BlockWriter):
             self._if_else(has_any, lambda: self._write_all(part.body))
             return
         back = self._count_axis(part.axis, start[1], stop[1], part.step, part.body)
-        requested = item_request(part, self._kernel.parts, self._machine)
+        requested = item_request(part, self._machine)
         if back is not None and requested:
             request(back, requested)
 

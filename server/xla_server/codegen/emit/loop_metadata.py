@@ -1,15 +1,13 @@
 """LLVM's loop metadata: requests to unroll a loop, to vectorise it or not to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
 from xla_server.codegen.kernel_ir.analysis import vectors
-from xla_server.codegen.kernel_ir.analysis.counts import work_of
-from xla_server.codegen.kernel_ir.statements import Call, For, ParallelFor
+from xla_server.codegen.kernel_ir.statements import For, ParallelFor
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations, is_long_column
-from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
@@ -52,23 +50,17 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
     return VECTORISED if iterations < short.vector_elements else None
 
 
-def item_request(
-    part: ParallelFor, parts: Sequence[ParallelFor], machine: Machine
-) -> Request | None:
+def item_request(part: ParallelFor, machine: Machine) -> Request | None:
     """Return the request not to vectorise a loop over work items; None to request nothing.
 
-    It is returned for a loop at a stride that has too few items for a vector, or does a small share
-    of the kernel's work, such as the columns at an edge: LLVM would load and store each element of
-    a vector by itself.
+    It is returned for a loop that stores at a stride, if it has too few items for a vector or its
+    elements are too far apart for LLVM's interleaved groups: LLVM would load and store each element
+    of a vector by itself.
     """
-    # The work of a call may depend on numbers that only a launch has.
-    calls = any(isinstance(each, Call) for each, _ in walk(parts))
-    if calls or not vectors.stores_apart(part):
-        return None
-    if part.items < tuning_of(machine).short_loops.vector_elements:
-        return SCALAR
-    time, *others = (work_of([each]).item.time * each.items for each in (part, *parts))
-    return SCALAR if time * tuning_of(machine).short_loops.strided_share < sum(others) else None
+    short = tuning_of(machine).short_loops
+    is_short = part.items < short.vector_elements
+    is_far = is_short or vectors.accesses_apart(part, short.max_group_stride + 1)
+    return SCALAR if is_far and vectors.stores_apart(part) else None
 
 
 def request(back: Any, properties: Request) -> None:

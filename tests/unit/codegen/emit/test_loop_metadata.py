@@ -28,11 +28,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
-    Call,
     Declare,
     For,
     If,
@@ -124,44 +122,44 @@ def test_the_code_of_a_loop_has_its_request(iterations: int, expected: str | Non
     assert expected is None or f'!"{expected}"' in text
 
 
-def items(count: int, stride: int, function: str = "add", first: int = 0) -> ParallelFor:
-    """Work items from number `first` on, which store an element each, `stride` further on."""
+def items(
+    count: int, stride: int, function: str = "add", first: int = 0, apart: int = 1
+) -> ParallelFor:
+    """Work items from number `first` on, which store an element each, `stride` further on.
+
+    Each loads an element, `apart` further on.
+    """
     axis, number = Value("t", Type.I64), Value("n", Type.I64)
     shift = Let(number, Apply("sub", (axis, Index(first)), Type.I64))
-    value = Apply(function, (Load(READ, Type.F32, number), ZERO), Type.F32)
+    element = Load(READ, Type.F32, Index(0, ((number, apart),)))
+    value = Apply(function, (element, ZERO), Type.F32)
     store = Store(WRITE, Type.F32, Index(0, ((number, stride),)), value)
     return ParallelFor(axis, count, (shift, store), first)
 
 
 @pytest.mark.parametrize(
-    ("edge", "expected"),
+    ("part", "expected"),
     [
+        (items(15, 2), SCALAR),
+        (items(15, 1), None),
+        (items(16, 8), None),
+        (items(16, 9), SCALAR),
+        (items(16, -9), SCALAR),
+        (items(4000, 64), SCALAR),
         (items(60, 64, first=4000), SCALAR),
-        (items(300, 64, first=4000), None),
-        (items(60, 1, first=4000), None),
-        (items(60, 64, "pow_f32", first=4000), None),
+        (items(4000, 64, "pow_f32"), None),
+        (items(4000, 2, apart=8), None),
+        (items(4000, 2, apart=9), SCALAR),
+        (items(4000, 1, apart=9), None),
     ],
 )
-def test_few_items_at_a_stride_are_not_vectorised(
-    edge: ParallelFor, expected: Request | None
-) -> None:
-    parts = items(4000, 1), edge
-    machine = MACHINES["avx2"]
-    assert [item_request(each, parts, machine) for each in parts] == [None, expected]
-    called = parallel(Call(Routine("f", ()), ()))
-    assert item_request(edge, (*parts, called), machine) is None
-    text = str(kernel_module(kernel_of(*parts, stack=()), vocabulary(machine).names, "k", machine))
-    assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
-
-
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [(items(15, 64), SCALAR), (items(16, 64), None), (items(15, 1), None)],
-)
-def test_items_at_a_stride_that_fill_no_vector_are_not_vectorised(
+def test_items_at_a_stride_are_not_vectorised_without_groups(
     part: ParallelFor, expected: Request | None
 ) -> None:
-    assert item_request(part, [part], MACHINES["avx512"]) == expected
+    machine = MACHINES["avx512"]
+    assert item_request(part, machine) == expected
+    text = str(kernel_module(kernel_of(part, stack=()), vocabulary(machine).names, "k", machine))
+    assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
 
 @assembles
@@ -176,8 +174,9 @@ def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> Non
 TOTAL, OTHER = Cell("s", Type.F32), Cell("t", Type.F32)
 
 
-def sum_of_runs(step: int, *statements: Statement) -> For:
+def sum_of_runs(step: int, *statements: Statement, order: Order = Order.ANY) -> For:
     """A loop that adds four elements to a sum in each of 128 iterations, `step` further on."""
+    function = "add_in_any_order" if order is Order.ANY else "add"
     body = Body()
     with Loop(body, "i", 128) as loop:
         loop.add(*statements)
@@ -185,7 +184,7 @@ def sum_of_runs(step: int, *statements: Statement) -> For:
         with Loop(loop, "j", 4) as inner:
             place = Index(0, ((number, step), (inner.axis, 8 - step)))
             element = Load(READ, Type.F32, place)
-            inner.add(Accumulate(TOTAL, "add_in_any_order", element, Order.ANY))
+            inner.add(Accumulate(TOTAL, function, element, order))
     (found,) = body.statements
     assert isinstance(found, For)
     return found
@@ -222,6 +221,18 @@ def test_nothing_is_said_of_sums_of_runs_in_sequence(
     module = kernel_module(kernel_of(sums, stack=()), vocabulary(machine).names, "kernel", machine)
     optimised(str(module), machine)
     assert capfd.readouterr().err == ""
+
+
+@assembles
+def test_ordered_sums_of_runs_stay_in_order(machine: Machine) -> None:
+    loop = sum_of_runs(7, order=Order.SEQUENTIAL)
+    assert vector_request(loop, machine) is None
+    sums = parallel(Declare(TOTAL, ZERO), loop, Store(WRITE, Type.F32, ITEM, TOTAL))
+    module = kernel_module(kernel_of(sums, stack=()), vocabulary(machine).names, "kernel", machine)
+    text = optimised(str(module), machine)
+    # A sum in vectors starts with one, and ends with the sum of its elements.
+    assert "fadd float" in text
+    assert "x float>" not in text
 
 
 @assembles

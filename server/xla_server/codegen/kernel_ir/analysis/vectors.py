@@ -1,6 +1,6 @@
 """Loops that are vectorised even if they are short, or with narrow vectors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
@@ -10,8 +10,10 @@ from xla_server.codegen.kernel_ir.statements import (
     Declare,
     For,
     Let,
+    Order,
     ParallelFor,
     Set,
+    Statement,
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
@@ -91,13 +93,11 @@ def sums_elements_apart(loop: For) -> bool:
 
     LLVM makes vectors across the iterations, so it loads each element by itself. It makes none of
     loops that are left early or carry other values, and says so on standard error if asked to.
+    Loops with ordered sums are left out: a requested width lets LLVM reorder them.
     """
     parts = [each for each, _ in walk(loop.body)]
     own = {each.cell for each in parts if isinstance(each, Declare)}
-    if any(
-        isinstance(each, Break) or (isinstance(each, Set) and each.cell not in own)
-        for each in parts
-    ):
+    if any(isinstance(each, Break) or _is_carried_in_order(each, own) for each in parts):
         return False
     copies = [each for each in loop.body if isinstance(each, For) and each.unrolled]
     sums = [copy for copy in copies if any(isinstance(each, Accumulate) for each in copy.body)]
@@ -125,14 +125,35 @@ def stores_apart(part: For | ParallelFor, least: int = 2) -> bool:
     statements = [each for each, _ in walk(part.body)]
     if any(_is_costly(each) for statement in statements for each in read_by(statement)):
         return False
+    stores = [each.index for each in statements if isinstance(each, Store)]
+    return any(stride >= least for stride in _strides(part, stores))
+
+
+def accesses_apart(part: For | ParallelFor, least: int) -> bool:
+    """Return whether successive iterations access elements that are `least` apart or further."""
+    statements = [each for each, _ in walk(part.body)]
+    loads = [load.index for each in statements for load in _loads(list(read_by(each)))]
+    stores = [each.index for each in statements if isinstance(each, Store)]
+    return any(stride >= least for stride in _strides(part, loads + stores))
+
+
+def _strides(part: For | ParallelFor, indices: Sequence[ir.Expression]) -> list[int]:
+    """Return the strides, in elements, of the indices that are linear in a loop's axis."""
     lets = [each for each in part.body if isinstance(each, Let)]
     axes = {part.axis, *(let.value for let in lets if _is_shifted(let.expression, part.axis))}
-    steps = [
-        sum(by for term, by in store.index.terms if term in axes)
-        for store in statements
-        if isinstance(store, Store) and isinstance(store.index, ir.Index)
+    return [
+        abs(sum(by for term, by in index.terms if term in axes))
+        for index in indices
+        if isinstance(index, ir.Index)
     ]
-    return any(abs(step) >= least for step in steps)
+
+
+def _is_carried_in_order(statement: Statement, own: Collection[ir.Cell]) -> bool:
+    """Return whether a statement changes a cell of outside of a loop, in order of iterations."""
+    match statement:
+        case Set(cell=cell) | Accumulate(cell=cell, order=Order.SEQUENTIAL):
+            return cell not in own
+    return False
 
 
 def _read_by(loop: For) -> list[ir.Expression]:
