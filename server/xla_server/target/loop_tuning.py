@@ -106,10 +106,11 @@ class Pieces:
     pieces of their own, without loss."""
 
     block: int = 1024
-    """Fewest elements of a long loop in one work item, if there are few others: a page of f32."""
+    """Fewest elements of a part of a long loop in one work item, if there are few others: a page of
+    f32."""
 
     min_item_elements: int = 64
-    """Fewest elements of a work item, if there are `blocks` work items or more. A padded tile of
+    """Elements of a work item below which one more loop is moved into it. A padded tile of
     f32[100,20,3] took 144 us by rows of three, 48 with 64 or 256 elements (LOG, short rows of
     pieces)."""
 

@@ -236,13 +236,9 @@ class _Cutting:
     def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
         """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
         loops, stores = collapsed_loops(single, stores, functools.partial(self._stores, box))
-        outer, tuned = len(loops) - 1, self._tuned
+        outer = len(loops) - 1
         # Finding the indices of an item takes as long as a short row.
-        while (
-            outer
-            and _elements(loops[outer:]) < tuned.min_item_elements
-            and _elements(loops[: outer - 1]) >= tuned.blocks
-        ):
+        while outer > 0 and _elements(loops[outer:]) < self._tuned.min_item_elements:
             outer -= 1
         self._add(Piece(loops[:outer], (InnerLoops(loops[outer:], stores),)))
 
@@ -316,13 +312,14 @@ class _PieceBuilder(LoopBuilder):
     def _build_piece(self, piece: Piece, before: int) -> int:
         """Build a piece whose work items start at number `before`; return how many it has."""
         rows = _elements(piece.loops)
-        last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
-        length = last[0].size if last else 1
+        inner = piece.runs[0].loops if len(piece.runs) == 1 else ()
+        length, each = _elements(inner[:1]), _elements(inner[1:])
         # Few long rows are cut into blocks, so that there are enough work items.
         block, tuned = length, self._tuned.pieces
-        if rows < tuned.blocks and length > tuned.block:
-            block = max(tuned.block, -(-length // tuned.blocks))
-            block = -(-block // _LINE) * _LINE
+        if rows < tuned.blocks and length * each > tuned.block:
+            block = max(-(-tuned.block // each), -(-length // tuned.blocks))
+            lines = _LINE // math.gcd(_LINE, each)
+            block = -(-block // lines) * lines
         blocks = -(-length // block)
         items = rows * blocks
         body = Body(self._top)
@@ -347,7 +344,7 @@ class _PieceBuilder(LoopBuilder):
     def _build_run(
         self, run: InnerLoops, body: Body, part: tuple[Expression, Expression] | None, blocks: int
     ) -> None:
-        """Build the loops of a run; the innermost covers the range `part`, one of `blocks`."""
+        """Build the loops of a run; the outermost covers the range `part`, one of `blocks`."""
         if len(run.loops) == 1 and part is None:
             copy = self._copy(run)
             if copy is not None:
@@ -356,7 +353,7 @@ class _PieceBuilder(LoopBuilder):
         opened: list[Loop] = []
         outside = body
         for loop in run.loops:
-            if part is not None and loop is run.loops[-1]:
+            if part is not None and loop is run.loops[0]:
                 outside = self._open(loop, outside, part[1], part[0], loop.size / blocks)
             else:
                 outside = self._open(loop, outside)
