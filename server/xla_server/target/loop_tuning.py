@@ -200,6 +200,15 @@ class LoopNests:
     min_head_work: int = 6
     """Smallest cost, in additions, of the dearest of these per-row values: a division."""
 
+    max_copied_run: int = 64
+    """Most bytes of a contiguous run that a few instructions copy, instead of a loop. Runs of five
+    f32 of [20,50000,5]: 5.7 of the time without; 80 bytes and more: as long (LOG, short runs)."""
+
+    max_shuffled_stride: int = 8
+    """Most elements from run to run for which a loop stays, as LLVM can vectorise the loop around
+    it by shuffles. Copied, too, three slices of rows took 0.6 to 0.7 of the time; runs of two
+    elements and narrow types were not measured (LOG, short runs)."""
+
     max_interleaved: int = 8
     """Most adjacent elements that one iteration computes because the tests of their indices are
     periodic. An associative scan: 1.71 of XLA's time before, 0.26 after (LOG, third round)."""
