@@ -106,10 +106,11 @@ class Pieces:
     pieces of their own, without loss."""
 
     block: int = 1024
-    """Fewest elements of a long loop in one work item, if there are few others: a page of f32."""
+    """Fewest elements of a part of a long loop in one work item, if there are few others: a page of
+    f32."""
 
     min_item_elements: int = 64
-    """Fewest elements of a work item, if there are `blocks` work items or more. A padded tile of
+    """Elements of a work item below which one more loop is moved into it. A padded tile of
     f32[100,20,3] took 144 us by rows of three, 48 with 64 or 256 elements (LOG, short rows of
     pieces)."""
 
@@ -198,6 +199,15 @@ class LoopNests:
 
     min_head_work: int = 6
     """Smallest cost, in additions, of the dearest of these per-row values: a division."""
+
+    max_copied_run: int = 64
+    """Most bytes of a contiguous run that a few instructions copy, instead of a loop. Runs of five
+    f32 of [20,50000,5]: 5.7 of the time without; 80 bytes and more: as long (LOG, short runs)."""
+
+    max_shuffled_stride: int = 8
+    """Most elements from run to run for which a loop stays, as LLVM can vectorise the loop around
+    it by shuffles. Copied, too, three slices of rows took 0.6 to 0.7 of the time; runs of two
+    elements and narrow types were not measured (LOG, short runs)."""
 
     max_interleaved: int = 8
     """Most adjacent elements that one iteration computes because the tests of their indices are

@@ -8,12 +8,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence, Set
 
+from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Block, Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Stop
+from xla_server.codegen.kernel_ir.statements import Accumulate, Call, Order, ParallelFor, Stop
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.schedules.builders.copies import CopiedRun
 from xla_server.codegen.schedules.builders.graph_builder import GraphBuilder, applied
 from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel, scheduled
 from xla_server.codegen.schedules.builders.launches.stopping import SPAN, is_long, span_of
@@ -146,6 +148,21 @@ class LoopBuilder(GraphBuilder):
             body = self._open(loop, body, high, low, iterations)
             opened.append(body)
         return opened
+
+    def _is_copied(self, copy: CopiedRun) -> bool:
+        """Return whether a copy is one of bytes: it has one type, and its arrays do not overlap."""
+        is_same = copy.load.kernel_type == copy.store.kernel_type
+        is_apart = copy.load.argument not in self._written
+        return is_same and is_apart and copy.store.kernel_type.storage[0] in "iuf"
+
+    def _copying(self, copy: CopiedRun) -> Call:
+        """Return the call that copies the bytes."""
+        width = Type(copy.store.kernel_type.storage).byte_size
+        to, of = (
+            ir.Address(self._buffers[part.argument], self._index(part.offset), width)
+            for part in (copy.store, copy.load)
+        )
+        return Call.of(COPY_BYTES, {"target": to, "source": of, "count": copy.byte_size})
 
     def _elements_inside(self, loops: Sequence[Variable]) -> int:
         """Return the iterations of the loops inside, for one iteration of the last of `loops`."""

@@ -35,13 +35,13 @@ def split_dimension(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int
 def _divisor(stores: Sequence[Store], loop: Variable) -> int | None:
     """Return the common divisor of all quotients and remainders of `loop`'s variable, if any.
 
-    The result is None if an element tests its index, since tests are cut along a single loop
-    (`nests/pieces.py`), and if an element takes longer than the division of its index.
+    The result is None if an element uses the index undivided, since tests of it are cut along a
+    single loop (`nests/pieces.py`), and if an element takes longer than the division of its index.
     """
     for node in all_nodes(stores):
         if isinstance(node, ReductionResult):
             return None
-        if isinstance(node, Position) and loop in node.variables:
+        if isinstance(node, Position) and node.index.coefficient(loop):
             return None
         if isinstance(node, Apply) and cost_of(node.function) >= CostClass.TRANSCENDENTAL:
             return None

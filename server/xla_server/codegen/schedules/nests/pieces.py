@@ -16,19 +16,19 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
+from xla_server.codegen.kernel_ir.expressions import Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.collapse import Make, collapsed_loops
+from xla_server.codegen.schedules.builders.copies import CopiedRun, InnerLoops
 from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.nests.cuts import changes_of, cuts_of
-from xla_server.codegen.trace.graph import Apply, Load, ReductionResult, Store
+from xla_server.codegen.trace.graph import Apply, ReductionResult, Store
 from xla_server.codegen.trace.merging import groups_of, indices_of, merged
 from xla_server.ir.analysis.affine import Affine, Variable, variable
 from xla_server.target.loop_tuning import Pieces
@@ -39,18 +39,6 @@ _LINE = 64
 
 Box = tuple[tuple[int, int], ...]
 """The range of each dimension."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class InnerLoops:
-    """Loops inside of a work item, outermost first, and the stores inside of them.
-
-    A run that `is_joined` replaces several runs that copied adjacent elements.
-    """
-
-    loops: tuple[Variable, ...]
-    stores: tuple[Store, ...]
-    is_joined: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -236,13 +224,9 @@ class _Cutting:
     def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
         """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
         loops, stores = collapsed_loops(single, stores, functools.partial(self._stores, box))
-        outer, tuned = len(loops) - 1, self._tuned
+        outer = len(loops) - 1
         # Finding the indices of an item takes as long as a short row.
-        while (
-            outer
-            and _elements(loops[outer:]) < tuned.min_item_elements
-            and _elements(loops[: outer - 1]) >= tuned.blocks
-        ):
+        while outer > 0 and _elements(loops[outer:]) < self._tuned.min_item_elements:
             outer -= 1
         self._add(Piece(loops[:outer], (InnerLoops(loops[outer:], stores),)))
 
@@ -316,13 +300,14 @@ class _PieceBuilder(LoopBuilder):
     def _build_piece(self, piece: Piece, before: int) -> int:
         """Build a piece whose work items start at number `before`; return how many it has."""
         rows = _elements(piece.loops)
-        last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
-        length = last[0].size if last else 1
+        inner = piece.runs[0].loops if len(piece.runs) == 1 else ()
+        length, each = _elements(inner[:1]), _elements(inner[1:])
         # Few long rows are cut into blocks, so that there are enough work items.
         block, tuned = length, self._tuned.pieces
-        if rows < tuned.blocks and length > tuned.block:
-            block = max(tuned.block, -(-length // tuned.blocks))
-            block = -(-block // _LINE) * _LINE
+        if rows < tuned.blocks and length * each > tuned.block:
+            block = max(-(-tuned.block // each), -(-length // tuned.blocks))
+            lines = _LINE // math.gcd(_LINE, each)
+            block = -(-block // lines) * lines
         blocks = -(-length // block)
         items = rows * blocks
         body = Body(self._top)
@@ -347,7 +332,7 @@ class _PieceBuilder(LoopBuilder):
     def _build_run(
         self, run: InnerLoops, body: Body, part: tuple[Expression, Expression] | None, blocks: int
     ) -> None:
-        """Build the loops of a run; the innermost covers the range `part`, one of `blocks`."""
+        """Build the loops of a run; the outermost covers the range `part`, one of `blocks`."""
         if len(run.loops) == 1 and part is None:
             copy = self._copy(run)
             if copy is not None:
@@ -356,7 +341,7 @@ class _PieceBuilder(LoopBuilder):
         opened: list[Loop] = []
         outside = body
         for loop in run.loops:
-            if part is not None and loop is run.loops[-1]:
+            if part is not None and loop is run.loops[0]:
                 outside = self._open(loop, outside, part[1], part[0], loop.size / blocks)
             else:
                 outside = self._open(loop, outside)
@@ -370,71 +355,15 @@ class _PieceBuilder(LoopBuilder):
         Rows that start at cache lines are as fast in vector loops. Joined runs are always copied by
         a call, which takes a quarter of the time to compile.
         """
-        copy = _Copy.of(run)
-        if copy is None or copy.load.kernel_type != copy.store.kernel_type:
+        copy = CopiedRun.of(run)
+        if copy is None or not self._is_copied(copy):
             return None
-        target, source, storage = copy.store, copy.load, copy.store.kernel_type.storage
-        if source.argument in self._written or storage[0] not in "iuf":
-            return None
-        width = Type(storage).byte_size
-        is_short = copy.count * width < self._tuned.pieces.min_call_bytes
-        numbers = target.offset.constant, *(factor for _, factor in target.offset.terms)
+        width = Type(copy.store.kernel_type.storage).byte_size
+        is_short = copy.byte_size < self._tuned.pieces.min_call_bytes
+        offset = copy.store.offset
+        numbers = offset.constant, *(factor for _, factor in offset.terms)
         is_of_lines = all(number * width % _LINE == 0 for number in numbers)
-        if not run.is_joined and (is_short or is_of_lines):
-            return None
-        to, of = (
-            Address(self._buffers[part.argument], self._index(part.offset), width)
-            for part in (target, source)
-        )
-        return Call.of(COPY_BYTES, {"target": to, "source": of, "count": copy.count * width})
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Copy:
-    """A run that copies `count` contiguous elements to contiguous elements.
-
-    `load` and `store` access its first element.
-    """
-
-    load: Load
-    store: Store
-    count: int
-
-    @classmethod
-    def of(cls, run: InnerLoops) -> "_Copy | None":
-        """Return the copy that a run makes; None for other runs."""
-        (store, *others), load = run.stores, run.stores[0].value
-        if len(run.loops) > 1 or others or not isinstance(load, Load) or load.guard is not None:
-            return None
-        loop = run.loops[0] if run.loops else Variable(1, "i")
-        starts = [offset + variable(loop) * -1 for offset in (load.offset, store.offset)]
-        if any(loop in start.atoms() for start in starts):
-            return None
-        return cls(*_moved(load, store, starts), loop.size)
-
-    def extended(self, following: "_Copy") -> "_Copy | None":
-        """Return this copy and one that continues it as one copy; None if `following` does not."""
-        pairs = ((self.load, following.load), (self.store, following.store))
-        if not all(
-            (before.argument, before.kernel_type) == (after.argument, after.kernel_type)
-            and after.offset + before.offset * -1 == Affine(self.count)
-            for before, after in pairs
-        ):
-            return None
-        return dataclasses.replace(self, count=self.count + following.count)
-
-    def run(self) -> InnerLoops:
-        """Return the run that makes the copy."""
-        loop = Variable(self.count, "i")
-        offsets = [part.offset + variable(loop) for part in (self.load, self.store)]
-        _, store = _moved(self.load, self.store, offsets)
-        return InnerLoops((loop,), (store,), is_joined=True)
-
-
-def _moved(load: Load, store: Store, offsets: Sequence[Affine]) -> tuple[Load, Store]:
-    """Return a copy's load and store at other offsets."""
-    moved = Load(load.argument, load.kernel_type, offsets[0], load.size)
-    return moved, dataclasses.replace(store, offset=offsets[1], value=moved)
+        return None if not run.is_joined and (is_short or is_of_lines) else self._copying(copy)
 
 
 def _joined(runs: Sequence[InnerLoops]) -> tuple[InnerLoops, ...]:
@@ -443,9 +372,9 @@ def _joined(runs: Sequence[InnerLoops]) -> tuple[InnerLoops, ...]:
     Slices of an array at successive positions, as under a window, are such copies.
     """
     found: list[InnerLoops] = []
-    last: _Copy | None = None
+    last: CopiedRun | None = None
     for run in runs:
-        copy = _Copy.of(run)
+        copy = CopiedRun.of(run)
         longer = last.extended(copy) if last and copy else None
         if longer:
             found[-1] = longer.run()

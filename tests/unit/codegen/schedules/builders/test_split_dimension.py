@@ -23,6 +23,11 @@ SPLIT: dict[str, Program] = {
     "repeat": (lambda x: jnp.repeat(x, 3, 1) + 1, (X,)),
     "aligned part of a line": (lambda x: jnp.repeat(x.reshape(-1), 4)[400:] * 2, (X,)),
     "with an operand of its own": (lambda x, y: jnp.tile(x, [1, 3]) * y, (X, LONG)),
+    "a test of the quotient": (
+        lambda x: jnp.tile(jnp.repeat(jnp.roll(x, 7, 1), 4, 1), [3, 1]),
+        (X,),
+    ),
+    "a test of the remainder": (lambda x: jnp.tile(jnp.roll(x, 7, 1), [1, 3]) + 1, (X,)),
     "stacked": (lambda x, y: jnp.concatenate([jnp.tile(x, [1, 3]) * 2, y + 1]), (X, LONG)),
 }
 WHOLE: dict[str, Program] = {

@@ -229,8 +229,8 @@ def test_short_runs_and_those_of_whole_lines_are_loops(columns: int) -> None:
     assert "copy_bytes(" not in text
 
 
-@pytest.mark.parametrize(("rows", "is_shared"), [(70, True), (9, False)])
-def test_short_rows_share_a_work_item_if_there_are_many(rows: int, is_shared: bool) -> None:
+@pytest.mark.parametrize("rows", [70, 9])
+def test_short_rows_share_a_work_item(rows: int) -> None:
     image = _RANDOM.standard_normal((rows, 4, 3)).astype(np.float32)
 
     def padded(image: Any) -> Any:
@@ -239,5 +239,20 @@ def test_short_rows_share_a_work_item_if_there_are_many(rows: int, is_shared: bo
     module = imported(lower(padded, image))
     (kernel,) = kernels_of(compile_module(module).code)
     # Two more pieces have one row each.
-    assert (kernel.work_items < 2 * rows) == is_shared
+    assert kernel.work_items < 2 * rows
     assert_equal_bits(on_cpu(module, [image])[0], padded(image))
+
+
+@pytest.mark.parametrize("repeats", [4, 5, 63])
+def test_short_rows_of_few_long_loops_share_a_block(repeats: int) -> None:
+    line = _RANDOM.standard_normal(20_011).astype(np.float32)
+
+    def moved(line: Any) -> Any:
+        return jnp.tile(jnp.repeat(jnp.roll(jnp.flip(line), 3000), repeats), 3)
+
+    module = imported(lower(moved, line))
+    (kernel,) = kernels_of(compile_module(module).code)
+    pieces, elements = TARGET.tuning.loops.pieces, 3 * repeats * line.size
+    # Two loops for each of three tiles end in a shorter block.
+    assert pieces.blocks <= kernel.work_items <= elements // pieces.block + 2 * 3
+    assert_equal_bits(on_cpu(module, [line])[0], moved(line))

@@ -1,14 +1,21 @@
 """Kernels of rows: work items, and the loops inside of them."""
 
+import dataclasses
+
+import pytest
+
 from tests.processors import TARGET
-from tests.unit.codegen.schedules.graphs import function, load, row, store
+from tests.unit.codegen.schedules.graphs import BF16, function, load, row, store
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import For, Stop
+from xla_server.codegen.kernel_ir.statements import Call, For, Stop
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.nests.rows import row_kernel
-from xla_server.ir.analysis.affine import Variable
+from xla_server.codegen.trace.graph import Store
+from xla_server.ir.analysis.affine import Variable, variable
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
 
 def _kernel(*sizes: int, cancellation: int | None = None) -> Kernel:
@@ -48,3 +55,42 @@ def test_a_long_work_item_tests_the_cancellation_flag() -> None:
     assert is_tested(_kernel(3, 1 << 24, cancellation=2))
     assert not is_tested(_kernel(3, 1 << 24))
     assert not is_tested(_kernel(3, 300, cancellation=2))
+
+
+def _copy(rows: int, count: int, stride: int, middle: int = 1) -> tuple[list[Variable], Store]:
+    """Loops over rows of dense runs of `count` elements, read `stride` elements apart."""
+    loops = [Variable(size, "i") for size in (rows, middle, count)]
+    outer, repeat, inner = map(variable, loops)
+    loops = [loop for loop in loops if loop.size > 1]
+    read = load(outer * stride + inner, 1 << 20)
+    return loops, store((outer * middle + repeat) * count + inner, read)
+
+
+def _copies(loops: list[Variable], stored: Store, target: Target = TARGET) -> list[Call]:
+    """The copies of bytes in the kernel of a nest."""
+    kernel = row_kernel(Nest(tuple(loops), (stored,), target)).kernel
+    verify(kernel)
+    return [each for each, _ in walk(kernel.body) if isinstance(each, Call)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "stride", "middle"), [(1000, 5, 90, 1), (1000, 16, 90, 1), (1000, 5, 5, 7)]
+)
+def test_short_runs_far_apart_are_copied(rows: int, count: int, stride: int, middle: int) -> None:
+    assert len(_copies(*_copy(rows, count, stride, middle))) == 1
+
+
+@pytest.mark.parametrize(("count", "stride"), [(17, 90), (5, 8), (3, 4)])
+def test_long_runs_and_those_side_by_side_are_loops(count: int, stride: int) -> None:
+    assert not _copies(*_copy(1000, count, stride))
+
+
+def test_runs_of_other_types_or_of_the_result_are_loops() -> None:
+    loops, stored = _copy(1000, 5, 90)
+    assert not _copies(loops, dataclasses.replace(stored, kernel_type=BF16))
+    assert not _copies(loops, dataclasses.replace(stored, argument=0))
+
+
+def test_runs_are_loops_on_a_gpu() -> None:
+    loops, stored = _copy(1000, 5, 90)
+    assert not _copies(loops, stored, Target.of(Machine.cuda("sm_90")))
