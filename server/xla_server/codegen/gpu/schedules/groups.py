@@ -221,8 +221,8 @@ class GroupBuilder(LoopBuilder):
             opened.append(Branch(row_loop, ir.condition("lt", number, runs), share))
         if around:
             sizes = [*(each.size for each in around), loop.size // run]
-            *outer, number = positions(opened[-1], self._names, number, sizes)
-            for each, position in zip(around, outer, strict=True):
+            *indices, number = positions(opened[-1], self._names, number, sizes)
+            for each, position in zip(around, indices, strict=True):
                 self._indices[each], self._bodies[each] = position, opened[-1]
         element = Loop(opened[-1], self._names("i"), run, unrolled=True)
         opened.append(element)

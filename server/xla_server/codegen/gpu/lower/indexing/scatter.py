@@ -40,7 +40,8 @@ from xla_server.codegen.lower.indexing.scatter_space import Space
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.scalar_builder import load_element, store_element
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.framework.queries import COMBINING, combiner
+from xla_server.ops.elementwise.elementwise_table import COMBINING
+from xla_server.passes.framework.queries import combiner
 
 MAX_WALK = 16
 """Largest number of updates that each thread of WALK visits."""
@@ -237,8 +238,11 @@ class _Scatter:
         new: Sequence[ir.Expression],
     ) -> list[ir.Expression]:
         """Return elements with new ones combined in."""
-        types = [[v.shape.element_type for v in values] for values in (self._results, self._new)]
-        combination = Combination.of(self._i.called[0], *types, prefix=kernel.names("c"))
+        prefix = kernel.names("c")
+        results, updates = (
+            [v.shape.element_type for v in values] for values in (self._results, self._new)
+        )
+        combination = Combination.of(self._i.called[0], results, updates, prefix)
         for (value, _), expression in zip(
             (*combination.old, *combination.new), (*old, *new), strict=True
         ):
@@ -385,7 +389,10 @@ class _Scatter:
 
 
 class _Run(NamedTuple):
-    """Sorted updates of one element: their places and numbers, its place, and a free number."""
+    """Updates of one element among those sorted by `places`, of which `order` has the numbers.
+
+    `place` is the index of the element, `free` a free number.
+    """
 
     places: Array
     order: Array
