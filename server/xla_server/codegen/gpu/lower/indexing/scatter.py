@@ -372,7 +372,7 @@ class _Scatter:
         self, kernel: ThreadKernel, loop: Loop, run: "_Run", number: ir.Expression
     ) -> None:
         """Leave a loop if a number is not of the run."""
-        is_other = ir.condition("ne", kernel.load_integer(run.places, number), run.place)
+        is_other = ir.condition("ne", kernel.load_integer(run.elements, number), run.element)
         with Branch(loop, is_other) as behind:
             behind.add(Break())
 
@@ -389,12 +389,13 @@ class _Scatter:
 
 
 class _Run(NamedTuple):
-    """Updates of one element among those sorted by `places`, of which `order` has the numbers.
+    """Updates of one element among all in sorted order, and a free number.
 
-    `place` is the index of the element, `free` a free number.
+    `elements` are the indices of the elements of all, `order` the numbers, `element` is the index
+    of the one.
     """
 
-    places: Array
+    elements: Array
     order: Array
-    place: ir.Expression
+    element: ir.Expression
     free: ir.Expression
