@@ -218,7 +218,7 @@ def test_products_move_sixteen_bytes(
 
 @every_gpu
 def test_columns_are_read_by_neighbours(name: str, tmp_path: Path) -> None:
-    x = np.zeros((512, 1000), np.float32)
+    x = np.zeros((512, 8000), np.float32)
     code = Code(kernels_of(module_of(lambda x: jnp.sum(x, axis=0), x)), name, tmp_path)
     (symbol,) = code.instructions
     assert code.count(symbol, r"LDG") >= 1

@@ -130,7 +130,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # After channels are last, which does not change windows.
         DisjointWindows(target),
         # After simplification, which exposes initial values of reductions and unread results.
-        ArgumentOfExtremum(),
+        ArgumentOfExtremum(target),
         # After dots, some of which became reductions, and after the pass above, which makes others.
         TreeReduction(target),
         # The two passes above leave reshapes.

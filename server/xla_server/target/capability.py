@@ -47,6 +47,9 @@ class Capability:
     """True if the kernel of any reduction can compute an epilogue. Processors reduce columns in
     blocks of rows, and need a second pass for the epilogue unless the reduction is a sum."""
 
+    VECTORISES_COLUMNS = True
+    """True if a kernel reduces neighbouring columns together, by any function."""
+
     has_convolutions: bool = False
     """True if a library computes convolutions."""
 

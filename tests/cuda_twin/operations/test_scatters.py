@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cuda_twin.codes import assert_same, names
+from tests.building import scalars
+from tests.cuda_twin.codes import assert_same, both, names
+from tests.cuda_twin.lowered import grids, lowered
+from tests.unit.codegen.compiled import built
 from tests.unit.codegen.lower.indexing.test_scatter import (
     IN_ORDER,
     PAIR_IN_ORDER,
@@ -115,3 +118,45 @@ def test_a_window_that_says_it_is_unique_stays_inside() -> None:
 def test_forms_go_by_the_number_of_updates(count: int) -> None:
     form = Method.WALK if count <= scatter.MAX_WALK else Method.SORTED
     assert_form(form, scattered(ROWS), drawn(5, 2), places(5, count, 1), drawn(count, 2))
+
+
+COMBINERS: dict[str, tuple[Callable[..., Op], Any]] = {
+    "sums of integers": (ops.add, np.int32),
+    "products of words": (ops.mul, np.uint8),
+    "largest": (ops.max, np.float32),
+    "any": (ops.or_, np.bool_),
+    "differences of bits": (ops.xor, np.int64),
+}
+
+
+@pytest.mark.parametrize("name", COMBINERS)
+@pytest.mark.parametrize("shape", [(scatter.MAX_WALK + 1, 1), (300, 3), (5000, 1)])
+def test_runs_of_associative_combiners_have_totals_of_parts(
+    name: str, shape: tuple[int, int]
+) -> None:
+    operation, dtype = COMBINERS[name]
+    x = (drawn(3, shape[1]) * 9).astype(dtype)
+    updates = (drawn(*shape) * 9).astype(dtype)
+    function = scattered(ROWS, scalars(operation, dtype, dtype))
+    arguments = x, places(3, shape[0], 1), updates
+    assert names(function, *arguments)[-2:] == ["totals", ""]
+    assert_same(function, *arguments)
+
+
+def test_totals_of_sums_of_floats() -> None:
+    x, indices, updates = drawn(2, 5), places(2, 3000, 1), drawn(3000, 5)
+    function = scattered(ROWS, scalars(ops.add, np.float32, np.float32))
+    ((ours, expected),) = both(function, x, indices, updates)
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [100, 10_000, 1_000_000])
+def test_no_thread_combines_more_than_the_parts_of_a_run(count: int) -> None:
+    function = scattered(
+        ScatterDimensionNumbers((), (0,), (0,), 1), scalars(ops.add, np.int32, np.int32)
+    )
+    x, indices, updates = np.zeros(10, np.int32), np.zeros((count, 1), np.int32), np.ones(count)
+    *_, totals, last = grids(lowered(built(function, (x, indices, updates.astype(np.int32)))))
+    for grid in (totals, last):
+        # Three loads of each update of a part, and two of each part.
+        assert grid.kernel.work.item.accesses <= 10 * count**0.5

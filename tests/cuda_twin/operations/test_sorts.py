@@ -63,6 +63,27 @@ def test_a_block_sorts_several_short_lines(lines: int, length: int) -> None:
     assert_same(lambda a: ops.sort(a, either, 1), y)
 
 
+@pytest.mark.parametrize("k", [1, 3, 16, 17])
+@pytest.mark.parametrize("length", [31, 32, 33, 100, 1024, 1100])
+def test_the_first_of_runs_are_sorted_again(
+    length: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge_sort, "MAX_TILE", 32)
+    # Few values, so that many are equal, of which the first are chosen.
+    x = np.random.default_rng(length).integers(0, 9, (3, length)).astype(np.float32)
+    assert_same(lambda a: ops.top_k(a, k), x)
+
+
+def test_the_first_of_long_lines_take_launches_by_the_logarithm_of_their_number() -> None:
+    def of(length: int, k: int) -> list[str]:
+        return names(lambda a: ops.top_k(a, k), np.zeros((2, length), np.float32))
+
+    assert of(50_000, 10) == ["runs.2048", "first.runs.256", ""]
+    again = [f"{'first.' * n}runs.{width}" for n, width in enumerate((2048, 2048, 2048, 256))]
+    assert of(1_000_000, 100) == [*again, ""]
+    assert of(5000, 1025) == ["runs.2048", "runs.4096", "runs.8192", ""]
+
+
 def test_runs_double_and_elements_move_once() -> None:
     def of(length: int, dtype: str = "f4") -> list[str]:
         x = np.zeros((3, length), dtype)

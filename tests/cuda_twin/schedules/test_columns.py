@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.cuda_twin.programs import on_twin, schedule_of
+from tests.cuda_twin.programs import kernels_of, on_twin, schedule_of
 from tests.cuda_twin.schedules.test_rows import both, module_of, numbers, walked
 
 
@@ -32,6 +32,24 @@ def test_tiles_of_columns_of_any_width(height: int, width: int) -> None:
     (ours,) = on_twin(module, [x])
     assert_equal_bits(ours, walked(module, x))
     np.testing.assert_allclose(ours, np.abs(x).sum(axis=0), rtol=4e-6)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "blocks"),
+    [
+        ((1024, 1024), "float32", 128),  # 32 tiles of 32 columns would leave most of a GPU idle
+        ((1024, 1024), "bfloat16", 64),  # tiles of less than a sector would load it twice
+        ((1024, 1024), "float64", 128),
+        ((3136, 4, 128), "float32", 64),
+        ((1024, 8192), "float32", 256),
+    ],
+)
+def test_few_columns_have_narrow_tiles(sizes: tuple[int, ...], dtype: str, blocks: int) -> None:
+    with jax.enable_x64(True):
+        module = module_of(lambda x: jnp.max(x, axis=0), np.zeros(sizes, jnp.dtype(dtype)))
+    (grid,) = kernels_of(module).values()
+    assert schedule_of(module) == "columns"
+    assert (grid.blocks, grid.threads) == (blocks, 512)
 
 
 @pytest.mark.parametrize(("height", "width"), [(3, 40), (17, 33), (128, 8), (300, 45)])

@@ -53,6 +53,32 @@ def module_of(function: Callable[..., Any], *arguments: Any) -> HloModule:
     return imported(lower(function, *arguments))
 
 
+APART = {
+    "every other element": ("rows", lambda x: jnp.sum(x[:, ::2], axis=1), (3, 500)),
+    "every third, in a block": ("blocks", lambda x: jnp.sum(x[:, ::3], axis=1), (2, 9001)),
+    "backwards, of both dimensions": ("rows", lambda x: jnp.sum(x[:, ::-1] * x), (3, 341)),
+    "of dimensions that another is between": (
+        "rows",
+        lambda x: jnp.sum(x, axis=(0, 2)),
+        (5, 3, 60),
+    ),
+    "short, of several dimensions": ("threads", lambda x: jnp.sum(x, axis=(0, 2)), (3, 2, 5)),
+    "columns that are apart": ("columns", lambda x: jnp.sum(x[:, ::2], axis=0), (300, 20)),
+}
+"""Schedules of reductions of elements that are not neighbours in memory."""
+
+
+@pytest.mark.parametrize("name", APART)
+def test_elements_that_are_apart_are_divided_among_threads(name: str) -> None:
+    schedule, function, sizes = APART[name]
+    x = numbers("float32", *sizes)
+    module = module_of(function, x)
+    assert schedule_of(module) == schedule
+    (ours,), (expected,) = on_twin(module, [x]), interpreted(module, [x])
+    assert_equal_bits(ours, walked(module, x))
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-4)
+
+
 def both(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any]:
     module = module_of(function, *arguments)
     (ours,), (expected,) = on_twin(module, arguments), interpreted(module, arguments)
@@ -182,7 +208,7 @@ def test_nests_have_the_schedules_that_they_fit() -> None:
         (lambda x: jnp.sum(x, axis=0), square[:20], "threads"),
         (lambda x: x / jnp.sum(x, axis=0), square[:20], "columns"),
         (lambda x: jnp.prod(x.astype(np.int32), axis=1), square, "threads"),
-        (lambda x: jnp.sum(x, axis=(0, 2)), square.reshape(4, 16, 64), "threads"),
+        (lambda x: jnp.sum(x, axis=(0, 2)), square.reshape(4, 16, 64), "rows"),
         (lambda x: x + 1, square, "elements"),
         (lambda x: x.T, square, "transposes"),
         (lambda x: x.T, square[:15], "elements"),

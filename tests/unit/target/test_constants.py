@@ -27,8 +27,9 @@ PACKAGES = (
 )
 
 ORDERS_OF_SUMS = {
-    "codegen/gpu/schedules/rows.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
-    "codegen/gpu/schedules/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
+    "codegen/gpu/schedules/groups.py": {"MANY_RESULTS", "MAX_GROUP_THREADS", "MIN_LENGTH"},
+    "codegen/gpu/schedules/rows.py": {"_ELEMENTS", "_MIN_THREADS"},
+    "codegen/gpu/schedules/columns.py": {"_ELEMENTS"},
     "codegen/gpu/lower/reduction/scan.py": {"_DISTANCES"},
     "codegen/gpu/lower/reduction/scan_levels.py": {
         *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART")

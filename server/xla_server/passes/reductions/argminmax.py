@@ -1,7 +1,7 @@
-"""Argmax and argmin of rows: the extremum first, then its index.
+"""Argmax and argmin: the extremum first, then its index.
 
 Frameworks write it as one reduction of pairs, each step of which depends on the previous one. Two
-reductions, one of values and one of indices, can be vectorised.
+reductions, one of values and one of indices, can be vectorised, and divided among threads.
 """
 
 import math
@@ -15,16 +15,16 @@ from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.traversal import in_post_order
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.queries import neutral_of, splat
-from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 
 _EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opcode.MINIMUM}
 
 
-class ArgumentOfExtremum(RewritePass):
-    """Splits reductions of (value, index) along rows, of which only the index is read.
+class ArgumentOfExtremum(TargetRewritePass):
+    """Splits reductions of (value, index), of which only the index is read.
 
     The result is the index of the first of several equal extrema, or of the first NaN. Indices must
-    be those of the row's elements, and the initial pair must lose against all.
+    be those of the reduced elements, and the initial pair must lose against all.
     """
 
     name = "argument-of-extremum"
@@ -32,16 +32,17 @@ class ArgumentOfExtremum(RewritePass):
 
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
         readers = users(computation)
+        keeps_columns = self.target.capability.VECTORISES_COLUMNS
 
         def split(i: HloInstruction) -> HloInstruction | None:
             if i.attributes.index != 1 or readers.get(i.operands[0]) != [i]:
                 return None
-            return _split(i.operands[0], editor)
+            return _split(i.operands[0], editor, keeps_columns=keeps_columns)
 
         return split
 
 
-def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+def _split(i: HloInstruction, editor: Editor, *, keeps_columns: bool) -> HloInstruction | None:
     """Return the index alone; None for another form of reduction."""
     if i.opcode is not Opcode.REDUCE or len(i.operands) != 4 or len(i.attributes.dimensions) != 1:
         return None
@@ -49,8 +50,7 @@ def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     (d,) = i.attributes.dimensions
     sizes, kind, counted = values.shape.dimensions, values.shape.element_type, indices.shape
     opcode = _extremum(i.called[0], kind)
-    # Reductions of columns are vectorised as they are.
-    if opcode is None or not sizes[d] or math.prod(sizes[d + 1 :]) != 1:
+    if opcode is None or not sizes[d] or (keeps_columns and math.prod(sizes[d + 1 :]) != 1):
         return None
     neutral, initial = neutral_of(opcode, kind), splat(first_value)
     if neutral is None or initial is None or initial != neutral or splat(first_index) != 0:

@@ -71,6 +71,9 @@ class GpuCapability(Capability):
     COMPARES_INDICES = True
     MOVES_RUNS = True
 
+    VECTORISES_COLUMNS = False
+    """Threads divide a column only if its elements are combined in any order."""
+
     FINISHES_REDUCTIONS = True
     """The thread, or the lanes, that hold a result compute its epilogue."""
 

@@ -37,6 +37,13 @@ MAX_BLOCK_ROW = 1 << 16
 BLOCK_THREADS = 256
 """Threads of a block that uses no shared memory: eight or six blocks fill a multiprocessor."""
 
+FEW_BLOCKS = 128
+"""Blocks of a launch below which multiprocessors have none: GPUs have 108 or more. It is one number
+for all GPUs, as sums depend on it."""
+
+SECTOR_BYTES = 32
+"""Bytes of the least access to memory."""
+
 MAX_BLOCK_THREADS = 1024
 """Most threads of a block."""
 

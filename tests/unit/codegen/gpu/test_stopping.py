@@ -221,14 +221,14 @@ ENTRY e { x = f32[3,100000] parameter(0)
   ROOT r = f32[3] reduce(x, z), dimensions={1}, to_apply=less }
 """
 SCATTERED = """HloModule m
-add { a = f32[] parameter(0)
+less { a = f32[] parameter(0)
   b = f32[] parameter(1)
-  ROOT s = f32[] add(a, b) }
+  ROOT s = f32[] subtract(a, b) }
 ENTRY e { x = f32[8] parameter(0)
   i = s32[65536,1] parameter(1)
   u = f32[65536] parameter(2)
   ROOT r = f32[8] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
-    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=less }
 """
 
 
@@ -238,3 +238,9 @@ def test_the_kernel_of_long_threads_looks_and_those_before_it_do_not(text: str) 
     assert len(polls(last)) == 1
     # Numbers of a sort are indices for others, so it goes to its end.
     assert [polls(each) for each in others] == [[]] * len(others)
+
+
+def test_a_scatter_whose_updates_have_totals_of_parts_does_not_look() -> None:
+    added = SCATTERED.replace("subtract", "add")
+    found = [polls(each) for each in grids(compiled(parse_module(added)))]
+    assert found == [[]] * len(found)

@@ -15,7 +15,10 @@ from xla_server.ir.module import HloModule
 from xla_server.passes.reductions.argminmax import ArgumentOfExtremum
 from xla_server.passes.simplify.call_inliner import CallInliner
 from xla_server.passes.simplify.dead_code import DeadCode
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
 
+CPU, GPU = Target.of(Machine.host()), Target.of(Machine.cuda("sm_90"))
 _RANDOM = np.random.default_rng(0)
 ROWS = np.round(_RANDOM.standard_normal((30, 17)), 1).astype(np.float32)
 ROWS[3, 4] = ROWS[3, 9] = ROWS[5, 0] = np.nan
@@ -59,10 +62,18 @@ def _inlined(function: Callable[..., Any], *arguments: Any) -> HloModule:
 def test_rows_are_split(name: str) -> None:
     function, rows = _split_programs()[name]
     module = _inlined(function, rows)
-    after = rewritten(module, ArgumentOfExtremum(), arguments=[rows])
+    after = rewritten(module, ArgumentOfExtremum(CPU), arguments=[rows])
     found = opcodes(after)
     assert found["reduce"] == 2
     assert "get-tuple-element" not in found
+
+
+@pytest.mark.parametrize("shape", [(30, 17), (5, 6, 17)])
+def test_columns_are_split_for_a_gpu_alone(shape: tuple[int, ...]) -> None:
+    x = np.resize(ROWS, shape)
+    module = _inlined(lambda x: lax.argmax(x, len(shape) - 2, jnp.int32), x)
+    passed(module, ArgumentOfExtremum(CPU), fires=False)
+    assert opcodes(rewritten(module, ArgumentOfExtremum(GPU), arguments=[x]))["reduce"] == 2
 
 
 def _pairs(change: str) -> Callable[..., Any]:
@@ -102,9 +113,9 @@ def _pairs(change: str) -> Callable[..., Any]:
     ],
 )
 def test_is_left(change: str) -> None:
-    passed(_inlined(_pairs(change), ROWS), ArgumentOfExtremum(), fires=False)
+    passed(_inlined(_pairs(change), ROWS), ArgumentOfExtremum(CPU), fires=False)
 
 
 def test_the_same_pairs_unchanged_are_split() -> None:
     module = _inlined(_pairs("nothing"), ROWS)
-    assert_kept(module, passed(module, ArgumentOfExtremum()), [ROWS])
+    assert_kept(module, passed(module, ArgumentOfExtremum(CPU)), [ROWS])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop
+from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop, positions
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor, Shuffle
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
@@ -35,6 +35,14 @@ from xla_server.target.gpu.properties import (
     WARP,
 )
 
+MAX_GROUP_THREADS = 512
+"""Most threads of a group: with more a thread would have less than 128 registers."""
+
+MIN_LENGTH = 64
+MANY_RESULTS = 1 << 16
+"""Fewest elements of a reduction, and the number of results below which a GPU would be idle, for
+which groups replace a thread for each result."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reduced:
@@ -43,33 +51,51 @@ class Reduced:
     outer: tuple[Variable, ...]
     row: Variable | None
     longest: int
-    """Elements of the longest traversed row."""
+    """Elements of the longest reduction, or traversed row."""
 
     @classmethod
     def of(cls, nest: Nest) -> "Reduced | None":
-        """Return the loops of a nest whose reductions have one loop each, in free order; else None.
+        """Return the loops of a nest whose reductions have loops, in free order; else None.
 
         Also None if each group would repeat a reduction that varies with fewer loops and is longer
-        than its own.
+        than its own; and if short reductions, or those of many results, have several loops.
         """
         reductions = reductions_of(nest.stores)
-        if any(vector_reduction(each) is None or len(each.loops) != 1 for each in reductions):
+        if any(vector_reduction(each) is None or not each.loops for each in reductions):
             return None
         around = {loop for each in reductions for loop in each.variables}
         rows = [loop for loop in nest.loops if loop not in around]
         if not reductions or not around <= set(nest.loops) or len(rows) > 1:
             return None
-        own = [each.loops[0].size for each in reductions if each.variables == around]
+        own = [length_of(each) for each in reductions if each.variables == around]
         own += [row.size for row in rows]
-        if any(each.loops[0].size > max(own, default=0) for each in reductions):
+        if any(length_of(each) > max(own, default=0) for each in reductions):
             return None
         outer = tuple(loop for loop in nest.loops if loop in around)
-        return cls(outer, rows[0] if rows else None, max(own))
+        found = cls(outer, rows[0] if rows else None, max(own))
+        are_simple = all(len(each.loops) == 1 for each in reductions)
+        return found if are_simple or found.is_long else None
 
     @property
     def results(self) -> int:
         """Results that a reduction has."""
         return math.prod(loop.size for loop in self.outer)
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether a thread for each result would leave a GPU idle."""
+        return self.longest >= MIN_LENGTH and self.results < MANY_RESULTS
+
+
+def length_of(reduction: Reduction) -> int:
+    """Return the number of elements that a reduction combines."""
+    return math.prod(loop.size for loop in reduction.loops)
+
+
+def steps_of(nest: Nest, loop: Variable) -> set[int]:
+    """Return the distances, in elements, of what successive iterations of a loop load."""
+    loads = [node for node in all_nodes(nest.stores) if isinstance(node, graph.Load)]
+    return {abs(step) for load in loads for term, step in load.offset.terms if term is loop}
 
 
 def run_of(nest: Nest, length: int) -> int:
@@ -107,7 +133,7 @@ class GroupBuilder(LoopBuilder):
         for reduction in reductions_of(self._nest.stores):
             for number in range(len(reduction.initial)):
                 self._value(ReductionResult(reduction, number))
-        opened = self._open_parts(row, body) if row is not None else []
+        opened = self._open_parts((row,), body) if row is not None else []
         self._store(self._nest.stores, body)
         for block in reversed(opened):
             block.close()
@@ -167,10 +193,14 @@ class GroupBuilder(LoopBuilder):
             guard = ir.Apply("bit_and", (other, guard), Type.B1)
         return dataclasses.replace(found, guard=guard)
 
-    def _open_parts(self, loop: Variable, outside: Body) -> list[Block]:
-        """Begin the loops of a thread over its part of a row, the last of them over a run."""
+    def _open_parts(self, loops: Sequence[Variable], outside: Body) -> list[Block]:
+        """Begin the loops of a thread over its part of a row, the last of them over a run.
+
+        The row has the elements of all `loops` in their order.
+        """
+        *around, loop = loops
         run = 1 if self._columns > 1 else run_of(self._nest, loop.size)
-        runs, parts = loop.size // run, self._parts
+        runs, parts = math.prod(each.size for each in loops) // run, self._parts
         iterations = -(-runs // parts)
         copies = 1 if iterations <= MAX_TURNS else TURN_COPIES
         opened: list[Block] = []
@@ -189,6 +219,11 @@ class GroupBuilder(LoopBuilder):
         if runs < iterations * parts:
             share = runs / (iterations * parts)
             opened.append(Branch(row_loop, ir.condition("lt", number, runs), share))
+        if around:
+            sizes = [*(each.size for each in around), loop.size // run]
+            *indices, number = positions(opened[-1], self._names, number, sizes)
+            for each, position in zip(around, indices, strict=True):
+                self._indices[each], self._bodies[each] = position, opened[-1]
         element = Loop(opened[-1], self._names("i"), run, unrolled=True)
         opened.append(element)
         index = element.let(self._names("i"), ir.Index(0, ((number, run), (element.axis, 1))))
@@ -208,7 +243,7 @@ class GroupBuilder(LoopBuilder):
         assert form is not None
         assert reduction.element is not None
         cell = body.declare(self._names("a"), self._value(form.neutral))
-        opened = self._open_parts(reduction.loops[0], body)
+        opened = self._open_parts(reduction.loops, body)
         element: ir.Expression = yield self._evaluated(reduction.element)
         element = applied(form.enter, element, cell.type)
         origin = self._origin(reduction)

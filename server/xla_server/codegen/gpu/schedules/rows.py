@@ -7,16 +7,20 @@ Semantics: XLA's GPU backend, its reduction emitter.
 """
 
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.schedules.groups import GroupBuilder, Reduced, power_above, run_of
+from xla_server.codegen.gpu.schedules.groups import (
+    MAX_GROUP_THREADS,
+    GroupBuilder,
+    Reduced,
+    power_above,
+    run_of,
+    steps_of,
+)
 from xla_server.codegen.schedules.builders.loop_builder import Nest
-from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
-from xla_server.codegen.trace.graph import Load
 from xla_server.target.gpu.properties import MAX_WARP_ROW, WARP
 
 _MIN_THREADS = 64
-_MAX_THREADS = 512
-"""Threads of a block: with more a thread would have less than 128 registers."""
+"""Fewest threads of a block."""
 
 _ELEMENTS = 16
 """Elements of a row for each thread, up to the most threads: four accesses of F32 at once."""
@@ -37,16 +41,18 @@ def row_grid(nest: Nest, largest: int) -> GridKernel | None:
 
 
 def rows_of(nest: Nest) -> Reduced | None:
-    """Return the loops of a nest whose reductions traverse neighbouring elements."""
+    """Return the loops of a nest whose reductions traverse neighbours; None for others.
+
+    Elements that are apart are neighbours, too, if those of the next result are farther apart.
+    """
     found = Reduced.of(nest)
     if found is None or found.row not in (None, *nest.loops[-1:]):
         return None
-    loads = [node for node in all_nodes(nest.stores) if isinstance(node, Load)]
-    steps = {(atom, factor) for load in loads for atom, factor in load.offset.terms}
+    near = min(steps_of(nest, found.outer[-1]), default=1) if found.outer else 1
     for reduction in reductions_of(nest.stores):
         # One that loads nothing is in any order.
-        own = {factor for atom, factor in steps if atom is reduction.loops[0]}
-        if reduction.variables and own and 1 not in own:
+        own = steps_of(nest, reduction.loops[-1])
+        if reduction.variables and own and min(own) > near:
             return None
     return found
 
@@ -60,4 +66,4 @@ def block_grid(nest: Nest, largest: int) -> GridKernel | None:
     if rows is None:
         return None
     threads = max(_MIN_THREADS, power_above(-(-rows.longest // _ELEMENTS)))
-    return GroupBuilder(nest, rows, min(_MAX_THREADS, threads)).grid(largest)
+    return GroupBuilder(nest, rows, min(MAX_GROUP_THREADS, threads)).grid(largest)

@@ -42,15 +42,21 @@ class Combination:
 
     @staticmethod
     def of(
-        computation: HloComputation, results: Sequence[ElementType], updates: Sequence[ElementType]
+        computation: HloComputation,
+        results: Sequence[ElementType],
+        updates: Sequence[ElementType],
+        prefix: str = "",
     ) -> "Combination":
-        """Return the combiner of arrays of these types."""
+        """Return the combiner of arrays of these types; `prefix` begins the names of its values."""
         old, new = (
-            [(ir.Value(f"{name}{n}", Type(KERNEL_TYPE[kind].computed)), kind) for n, kind in types]
-            for name, types in (("old", enumerate(results)), ("new", enumerate(updates)))
+            [
+                (ir.Value(f"{prefix}{name}{n}", Type(KERNEL_TYPE[kind].computed)), kind)
+                for n, kind in enumerate(types)
+            ]
+            for name, types in (("old", results), ("new", updates))
         )
         body = Body()
-        combined = apply_computation(body, Names(), computation, [*old, *new], results)
+        combined = apply_computation(body, Names(prefix), computation, [*old, *new], results)
         return Combination(old, new, body.statements, combined)
 
 

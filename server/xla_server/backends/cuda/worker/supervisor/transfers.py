@@ -82,8 +82,10 @@ def _blocks(process: WorkerProcess, connection: Connection) -> Iterator[list[int
             taken.append(process.blocks.get_nowait())
         yield taken
     finally:
-        # The worker uses them until it has answered.
-        connection.settle()
-        if not connection.is_broken:
-            for block in taken:
-                process.blocks.put(block)
+        # The worker uses them until it has answered or ended; other transfers may wait for them.
+        try:
+            connection.settle()
+        finally:
+            if process.loss is not None or not connection.is_broken:
+                for block in taken:
+                    process.blocks.put(block)

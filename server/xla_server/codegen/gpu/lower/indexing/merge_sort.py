@@ -205,16 +205,37 @@ class MergeSort:
     types: Sequence[ElementType]
     before: Before
 
-    def add(self, load: Load) -> Sequence[Array]:
-        """Add the passes; return the parts of sorted entries, line after line."""
+    def add(self, load: Load, first: int | None = None) -> Sequence[Array]:
+        """Add the passes; return the parts of sorted entries, line after line.
+
+        If only the `first` entries of each line are read, lines may be shorter than before.
+        """
         width = tile_of(self.length, self.types)
         arrays, name = self._made(f"{self.name}.runs.{width}"), f"{self.name}.runs.{width}"
         tiles = TileSort(name, (self.lines, self.length), self.types, self.before)
         self.lowering.add(tiles.thunk(load, arrays))
+        if first is not None and 2 * first <= width < self.length:
+            return self._add_first(width, arrays, first)
         while width < self.length:
             arrays = self._add_pass(width, arrays)
             width *= 2
         return arrays
+
+    def _add_first(self, width: int, arrays: Sequence[Array], first: int) -> Sequence[Array]:
+        """Add the sort of the `first` entries of each run: of half of all at most."""
+        runs, rest = divmod(self.length, width)
+
+        def load(
+            kernel: ThreadKernel, body: Body, line: ir.Expression, number: ir.Expression
+        ) -> Entry:
+            index = ir.Index(0, ((number, 1),))
+            run, place = ir.Quotient(index, first), ir.Remainder(index, first)
+            terms = (line, self.length), (run, width), (place, 1)
+            at = body.let(kernel.names("at"), ir.Index(0, terms))
+            return [body.let(kernel.names("e"), kernel.load_integer(a, at)) for a in arrays]
+
+        length, name = runs * first + min(rest, first), f"{self.name}.first"
+        return dataclasses.replace(self, name=name, length=length).add(load, first)
 
     def _made(self, name: str) -> list[Array]:
         count = self.lines * self.length

@@ -9,13 +9,15 @@ n numbers of the first kind:
 - WALK: few updates. A thread for each free number goes through all n.
 - SORTED: numbers are sorted by element, and the thread of the first of each run goes through it.
 
-If one element has all updates, one thread combines all n in sequence: the order of XLA's other
-platforms, which determines the bits of sums of floats.
+If one element has all updates and the combiner is not associative, one thread combines all n in
+sequence. An associative one has totals of parts of sqrt(n) numbers before: no thread combines more
+than about 3 sqrt(n). Sizes and indices alone decide the order.
 """
 
 import enum
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
@@ -38,6 +40,8 @@ from xla_server.codegen.lower.indexing.scatter_space import Space
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.scalar_builder import load_element, store_element
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise.elementwise_table import COMBINING
+from xla_server.passes.framework.queries import combiner
 
 MAX_WALK = 16
 """Largest number of updates that each thread of WALK visits."""
@@ -140,9 +144,8 @@ class _Scatter:
     def _kernel(self, suffix: str = "") -> ThreadKernel:
         return ThreadKernel(f"{self._i.name}{suffix}")
 
-    def _value(self, name: str, kind: ElementType) -> Array:
-        shape = Shape.array(kind, (self._updates.count,))
-        return self._lowering.new(shape, f"{self._i.name}.{name}")
+    def _value(self, name: str, kind: ElementType, *sizes: int) -> Array:
+        return self._lowering.new(Shape.array(kind, sizes), f"{self._i.name}.{name}")
 
     def _fits(
         self, kernel: ThreadKernel, body: Body, number: ir.Expression
@@ -199,7 +202,8 @@ class _Scatter:
         with Branch(body, fits) as branch:
             offset = self._updates.free_offset(kernel, branch, free)
             to = branch.let(kernel.names("to"), ir.Index(0, ((origin, 1), (offset, 1))))
-            combined = self._combined(kernel, branch, self._old(kernel, branch, to), number, free)
+            new = self._updated(kernel, branch, number, free)
+            combined = self._combined(kernel, branch, self._old(kernel, branch, to), new)
             self._store(kernel, branch, to, combined)
 
     def _buffers(self, kernel: ThreadKernel) -> list[tuple[ir.Buffer, ElementType]]:
@@ -214,29 +218,42 @@ class _Scatter:
         for (memory, kind), value in zip(self._buffers(kernel), values, strict=True):
             store_element(body, kind, memory, to, value)
 
+    def _updated(
+        self, kernel: ThreadKernel, body: Body, number: ir.Expression, free: ir.Expression
+    ) -> list[ir.Expression]:
+        """Return the elements of an update."""
+        at = body.let(kernel.names("at"), self._updates.update(kernel, body, number, free))
+        return self._loaded(kernel, self._new, at)
+
+    def _loaded(
+        self, kernel: ThreadKernel, arrays: Sequence[Array], at: ir.Expression
+    ) -> list[ir.Expression]:
+        return [load_element(a.shape.element_type, kernel.reads(a), at) for a in arrays]
+
     def _combined(
         self,
         kernel: ThreadKernel,
         body: Body,
         old: Sequence[ir.Expression],
-        number: ir.Expression,
-        free: ir.Expression,
+        new: Sequence[ir.Expression],
     ) -> list[ir.Expression]:
-        """Return elements with an update combined in."""
-        types = [[v.shape.element_type for v in values] for values in (self._results, self._new)]
-        combiner = Combination.of(self._i.called[0], *types)
-        at = body.let(kernel.names("at"), self._updates.update(kernel, body, number, free))
-        for (value, _), expression in zip(combiner.old, old, strict=True):
+        """Return elements with new ones combined in."""
+        prefix = kernel.names("c")
+        results, updates = (
+            [v.shape.element_type for v in values] for values in (self._results, self._new)
+        )
+        combination = Combination.of(self._i.called[0], results, updates, prefix)
+        for (value, _), expression in zip(
+            (*combination.old, *combination.new), (*old, *new), strict=True
+        ):
             body.add(Let(value, expression))
-        for (value, kind), array in zip(combiner.new, self._new, strict=True):
-            body.add(Let(value, load_element(kind, kernel.reads(array), at)))
-        body.add(*combiner.statements)
-        return [body.let(kernel.names("combined"), each) for each in combiner.results]
+        body.add(*combination.statements)
+        return [body.let(kernel.names("combined"), each) for each in combination.results]
 
     def _add_positions(self) -> Array:
         """Add the kernel of the position of each update, -1 where its window does not fit."""
         kind = integer_type(self._results[0].shape.element_count)
-        positions = self._value("positions", kind)
+        positions = self._value("positions", kind, self._updates.count)
         kernel = self._kernel(".positions")
         with Items(kernel.top, self._updates.count) as body:
             fits, origin = self._fits(kernel, body, body.axis)
@@ -259,6 +276,8 @@ class _Scatter:
 
         sort = MergeSort(self._lowering, self._i.name, 1, count, types, by_first_part)
         places, order = sort.add(load)
+        part = self._part()
+        totals = self._add_totals(places, order, part) if part < count else ()
         kernel = self._kernel()
         with Items(kernel.top, count * self._updates.free_count) as body:
             number, free = self._numbers(kernel, body, body.axis)
@@ -271,14 +290,37 @@ class _Scatter:
             is_first = ir.condition("bit_and", ir.condition("ge", place, 0), is_new)
             with Branch(body, is_first) as owner:
                 to, cells = self._owned(kernel, owner, place, free)
-                with Loop(owner, "n", count, number, iterations=2) as loop:
-                    is_other = ir.condition("ne", kernel.load_integer(places, loop.axis), place)
-                    with Branch(loop, is_other) as behind:
-                        behind.add(Break())
-                    own = loop.let("own", kernel.load_integer(order, loop.axis))
-                    self._combine_into(kernel, loop, cells, own, free)
+                run = _Run(places, order, place, free)
+                end = self._combine_part(kernel, owner, cells, run, number, part)
+                if totals:
+                    self._combine_totals(kernel, owner, cells, run, totals, end)
                 self._store(kernel, owner, to, cells)
         self._lowering.add(kernel.thunk())
+
+    def _part(self) -> int:
+        """Return the updates of a part: all if the combiner need not be associative."""
+        count = self._updates.count
+        return 1 << count.bit_length() // 2 if combiner(self._i.called[0]) in COMBINING else count
+
+    def _add_totals(self, places: Array, order: Array, part: int) -> Sequence[Array]:
+        """Add the kernel of totals of parts but the first: of the run that each begins with."""
+        parts, free_count = -(-self._updates.count // part) - 1, self._updates.free_count
+        kinds = [value.shape.element_type for value in self._results]
+        totals = [self._value("totals", kind, parts, free_count) for kind in kinds]
+        kernel = self._kernel(".totals")
+        with Items(kernel.top, parts * free_count) as body:
+            before, free = self._numbers(kernel, body, body.axis)
+            first = body.let(kernel.names("number"), ir.Index(part, ((before, part),)))
+            place = body.let("place", kernel.load_integer(places, first))
+            own = body.let(kernel.names("own"), kernel.load_integer(order, first))
+            new = self._updated(kernel, body, own, free)
+            cells = [body.declare(kernel.names("total"), each) for each in new]
+            run = _Run(places, order, place, free)
+            self._combine_part(kernel, body, cells, run, ir.plus(first, 1), part)
+            for value, kind, cell in zip(totals, kinds, cells, strict=True):
+                store_element(body, kind, kernel.writes(value), body.axis, cell)
+        self._lowering.add(kernel.thunk())
+        return totals
 
     def _owned(
         self, kernel: ThreadKernel, body: Body, place: ir.Expression, free: ir.Expression
@@ -289,14 +331,71 @@ class _Scatter:
         old = self._old(kernel, body, to)
         return to, [body.declare(kernel.names("old"), each) for each in old]
 
+    def _combine_part(
+        self,
+        kernel: ThreadKernel,
+        body: Body,
+        cells: Sequence[ir.Cell],
+        run: "_Run",
+        number: ir.Expression,
+        part: int,
+    ) -> ir.Expression:
+        """Combine the updates of a run from a number on, up to the end of its part; return that."""
+        index = ir.Index(0, ((body.let(kernel.names("number"), number), 1),))
+        end = body.let(kernel.names("end"), (ir.Quotient(index, part) + 1) * part)
+        stop = ir.integer_op("minimum", end, self._updates.count)
+        with Loop(body, "n", stop, number, iterations=2) as loop:
+            self._stop_behind(kernel, loop, run, loop.axis)
+            own = loop.let(kernel.names("own"), kernel.load_integer(run.order, loop.axis))
+            self._combine_into(kernel, loop, cells, self._updated(kernel, loop, own, run.free))
+        return end
+
+    def _combine_totals(
+        self,
+        kernel: ThreadKernel,
+        body: Body,
+        cells: Sequence[ir.Cell],
+        run: "_Run",
+        totals: Sequence[Array],
+        end: ir.Expression,
+    ) -> None:
+        """Combine the totals of the parts behind the first one that begin with a run's updates."""
+        parts, free_count = totals[0].shape.dimensions
+        part = self._part()
+        first = ir.Quotient(ir.Index(-part, ((end, 1),)), part)
+        with Loop(body, "part", parts, first, iterations=1) as loop:
+            self._stop_behind(kernel, loop, run, ir.Index(part, ((loop.axis, part),)))
+            at = loop.let(kernel.names("at"), ir.Index(0, ((loop.axis, free_count), (run.free, 1))))
+            self._combine_into(kernel, loop, cells, self._loaded(kernel, totals, at))
+
+    def _stop_behind(
+        self, kernel: ThreadKernel, loop: Loop, run: "_Run", number: ir.Expression
+    ) -> None:
+        """Leave a loop if a number is not of the run."""
+        is_other = ir.condition("ne", kernel.load_integer(run.elements, number), run.element)
+        with Branch(loop, is_other) as behind:
+            behind.add(Break())
+
     def _combine_into(
         self,
         kernel: ThreadKernel,
         body: Body,
         cells: Sequence[ir.Cell],
-        number: ir.Expression,
-        free: ir.Expression,
+        new: Sequence[ir.Expression],
     ) -> None:
-        combined = self._combined(kernel, body, cells, number, free)
+        combined = self._combined(kernel, body, cells, new)
         for cell, each in zip(cells, combined, strict=True):
             body.set(cell, each)
+
+
+class _Run(NamedTuple):
+    """Updates of one element among all in sorted order, and a free number.
+
+    `elements` are the indices of the elements of all, `order` the numbers, `element` is the index
+    of the one.
+    """
+
+    elements: Array
+    order: Array
+    element: ir.Expression
+    free: ir.Expression

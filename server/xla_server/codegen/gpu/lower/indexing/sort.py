@@ -64,7 +64,7 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
         lines = _Lines(shape.element_count // length, length, 1)
         sort = _Sort(lowering, i.name, (lowering.array(i.operands[0]),), lines)
         key = element_key(shape.element_type, ascending=not i.attributes.largest)
-        sort.move(sort.by_key(key), results[:1], k, results[1])
+        sort.move(sort.by_key(key, k), results[:1], k, results[1])
     return results
 
 
@@ -100,8 +100,11 @@ class _Sort:
         self._number = integer_type(lines.length)
         self._broken: Array | None = None
 
-    def by_key(self, key: Key) -> Array | None:
-        """Add the sort of keys; return the order of elements, None if it is unchanged."""
+    def by_key(self, key: Key, first: int | None = None) -> Array | None:
+        """Add the sort of keys; return the order of elements, None if it is unchanged.
+
+        If only the `first` elements of each line are read, the order may have no others.
+        """
         kind = ElementType.S32 if key.bytes <= 4 else ElementType.S64
 
         def load(
@@ -114,7 +117,7 @@ class _Sort:
             (found,) = evaluate(body, kernel.names, [key.node], known)
             return body.let(kernel.names("key"), found), number
 
-        return self._sorted((kind, self._number), by_first_part, load)
+        return self._sorted((kind, self._number), by_first_part, load, first)
 
     def by_comparator(self, comparator: HloComputation) -> Array | None:
         """Add the sort of numbers by the elements they have; return them in their order."""
@@ -181,10 +184,12 @@ class _Sort:
         self._lowering.add(kernel.thunk())
         self._broken = broken
 
-    def _sorted(self, types: Sequence[ElementType], before: Before, load: Load) -> Array | None:
+    def _sorted(
+        self, types: Sequence[ElementType], before: Before, load: Load, first: int | None = None
+    ) -> Array | None:
         lines = self._lines
         sort = MergeSort(self._lowering, self._name, lines.count, lines.length, types, before)
-        return sort.add(load)[-1] if lines.length > 1 else None
+        return sort.add(load, first)[-1] if lines.length > 1 else None
 
     def _element(
         self, kernel: ThreadKernel, body: Body, n: int, at: ir.Expression
@@ -214,7 +219,8 @@ class _Sort:
                 )
             number: ir.Expression = place
             if order is not None:
-                at = ir.Index(0, ((line, lines.length), (place, 1)))
+                ordered = order.shape.element_count // lines.count
+                at = ir.Index(0, ((line, ordered), (place, 1)))
                 number = body.let("number", kernel.load_integer(order, at))
             if self._broken is not None:
                 is_whole = ir.condition("eq", kernel.load_integer(self._broken, line), 0)

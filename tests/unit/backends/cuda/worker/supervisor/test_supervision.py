@@ -2,7 +2,9 @@
 
 import logging
 import os
+import queue
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +112,33 @@ def test_a_run_and_a_transfer_at_the_same_time_are_reported_and_other_devices_go
     assert len(incidents) == 1
     assert downloaded(other, value).tolist() == [1]
     other.close()
+
+
+class Blocks(queue.LifoQueue[int]):
+    """Staging blocks, of which none is free; `requested` is set once a transfer waits for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requested = threading.Event()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> int:
+        self.requested.set()
+        return super().get(block, timeout)
+
+
+def test_a_transfer_that_waits_for_blocks_of_a_lost_worker_ends(
+    pipes: Path, worker: DeviceWorker
+) -> None:
+    memory = uploaded(worker, np.zeros(3 * BLOCK_BYTES, np.uint8))
+    calls = [InThread(uploaded, worker, np.full(3 * BLOCK_BYTES, fake_driver.HANGS, np.uint8))]
+    begun(pipes)
+    blocks = worker.process().blocks = Blocks()
+    calls.append(InThread(downloaded, worker, memory))
+    blocks.requested.wait()
+    killed(worker)
+    for each in calls:
+        with pytest.raises(UnavailableError):
+            each.result()
 
 
 def test_a_sticky_error_ends_the_worker_and_the_log_has_the_last_launches(
