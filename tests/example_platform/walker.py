@@ -364,7 +364,7 @@ def _apply(node: Apply, frame: Frame) -> Scalar:
     return _applied(node)(*operands)
 
 
-SPILLED = {"room_i32": np.int32}
+SPILLED = {"alloca_i32": np.int32}
 """Instructions that put a number into memory and give its address."""
 
 

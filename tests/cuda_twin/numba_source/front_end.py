@@ -24,7 +24,7 @@ def object_of(grid: GridKernel) -> bytes:
         **CONSTANTS,
         **instructions(DEVICE),
         "barrier": _declared("barrier", None),
-        "shared_room": _declared("shared_room", "i64", "i64"),
+        "shared_array": _declared("shared_array", "i64", "i64"),
         "watch_i64": _declared("watch_i64", "i64", "i64"),
         **{name: _declared(name, kind, kind, "i64") for name, kind in shuffles.items()},
     }

@@ -67,7 +67,7 @@ class Memory:
         """Forget which shared arrays the thread that calls it has."""
         self._threads.room = 0
 
-    def shared_room(self, size: int) -> np.int64:
+    def shared_array(self, size: int) -> np.int64:
         """Return the address of the next shared array; each thread asks for all, in order."""
         first = self._threads.room
         self._threads.room += -(-size // ACCESS_BYTES) * ACCESS_BYTES
@@ -160,7 +160,7 @@ def _thread(kernel: Any, memory: Memory, items: int, blocks: Collection[int]) ->
 
 def _names(memory: Memory) -> Mapping[str, Any]:
     """Return what the names in a kernel's source mean."""
-    found: dict[str, Any] = {**CONSTANTS, "shared_room": memory.shared_room, "barrier": _barrier}
+    found: dict[str, Any] = {**CONSTANTS, "shared_array": memory.shared_array, "barrier": _barrier}
     for name, called in instructions(DEVICE).items():
         verb, _, kind = name.rpartition("_")
         if verb in _LOADS:

@@ -80,7 +80,7 @@ class PythonFunctions:
         match name:
             case "watch_i64":
                 return lambda at: int(self._arrays.load(Type.I64, int(at), 0) == run_word.STOP)
-            case "room_for":
+            case "alloca":
                 return lambda size: self._arrays.spill(np.zeros(int(size), np.uint8))
             case _ if isinstance(called, LibraryRoutine):
                 return lambda *operands: self._execute(

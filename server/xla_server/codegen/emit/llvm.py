@@ -85,7 +85,7 @@ class Emitter(BlockWriter):
         for buffer in self._kernel.buffers:
             self._memory[buffer] = self._apply("peek_i64", table, whole(buffer.number))
         for array in self._kernel.stack:
-            self._memory[array] = self._apply("room_for", whole(array.byte_size))
+            self._memory[array] = self._apply("alloca", whole(array.byte_size))
 
     def _apply(self, function: str, *operands: Typed) -> Typed:
         called = self._names.get(function)

@@ -116,7 +116,7 @@ def _argument(builder: Any, way: str, value: Any) -> Any:
 
 
 @instruction_of(types.int64(types.int64))
-def room_i32(builder: Any, value: Any) -> Any:
+def alloca_i32(builder: Any, value: Any) -> Any:
     """The address of an int32 on the stack that holds a value."""
     return _argument(builder, "n", value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.instructions.blas import cython_lapack, room_i32, routine
+from xla_server.codegen.instructions.blas import alloca_i32, cython_lapack, routine
 from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit
 from xla_server.custom_calls.linear_algebra.lapack import queried, routine_address
 
@@ -102,7 +102,7 @@ ROUTINES: Mapping[str, Routine] = {
 }
 """Every routine by LAPACK's name."""
 
-LAPACK: dict[str, Any] = {"room_i32": room_i32, **{name: routine(name) for name in ROUTINES}}
+LAPACK: dict[str, Any] = {"alloca_i32": alloca_i32, **{name: routine(name) for name in ROUTINES}}
 """The functions of routines by their names in kernels, and the slots of their numbers."""
 
 

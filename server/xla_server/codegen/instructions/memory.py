@@ -210,7 +210,7 @@ def _bits(builder: Any, value: Any, source: Any, target: str) -> Any:
 
 
 @instruction_of(types.int64(types.int64))
-def room_for(builder: Any, size: Any) -> Any:
+def alloca(builder: Any, size: Any) -> Any:
     """The address of `size` bytes on the stack, allocated until the kernel returns."""
     pointer = builder.alloca(ir.IntType(8), size)
     pointer.align = 64
@@ -302,7 +302,7 @@ MEMORY: dict[str, Any] = {
     **{f"keep_{name}": _store(name, 0, "kept", "operands", "results") for name in COMPUTED},
     **{f"kept_{name}": _load(name, 0, "kept", "operands", "results") for name in COMPUTED},
     **TYPE_CHANGES,
-    "room_for": room_for,
+    "alloca": alloca,
     COPY_BYTES.name: copy_bytes,
     CLEAR_BYTES.name: clear_bytes,
     "watch_i64": watch_i64,

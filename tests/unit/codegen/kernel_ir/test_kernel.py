@@ -78,7 +78,7 @@ def kernel(buffers, start, stop):
 
 
 def test_shared_arrays_are_declared() -> None:
-    assert "    shared = shared_room(16)\n" in of_groups(Barrier()).text
+    assert "    shared = shared_array(16)\n" in of_groups(Barrier()).text
 
 
 def test_a_kernel_as_source() -> None:

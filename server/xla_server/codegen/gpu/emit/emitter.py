@@ -135,7 +135,7 @@ class _GridEmitter(Emitter):
         for buffer, pointer in zip(self._kernel.buffers, self._pointers, strict=True):
             self._memory[buffer] = types.int64, self._builder.ptrtoint(pointer, WORD)
         for array in self._kernel.shared:
-            room = self._shared_room(f"{self._symbol}_{array.name}", array.byte_size)
+            room = self._shared_array(f"{self._symbol}_{array.name}", array.byte_size)
             self._memory[array] = types.int64, self._builder.ptrtoint(room, WORD)
 
     def _loop(self, loop: For) -> None:
@@ -236,7 +236,7 @@ class _GridEmitter(Emitter):
                 seen = b.or_(seen, self._shuffled_word(seen, distance))
             return b.zext(seen, WORD)
         name = f"{self._symbol}_flag"
-        room = b.module.globals.get(name) or self._shared_room(name, FLAG_BYTES)
+        room = b.module.globals.get(name) or self._shared_array(name, FLAG_BYTES)
         shared = b.bitcast(room, ir.PointerType(WORD, SHARED))
         is_first = b.icmp_unsigned("==", self._special("tid.x"), self._number(0))
         self._if_else(
@@ -253,7 +253,7 @@ class _GridEmitter(Emitter):
         pointer = self._builder.inttoptr(self._memory[flag][1], ir.PointerType(WORD, GLOBAL))
         return self._builder.load_atomic(pointer, "monotonic", WORD.width // 8)
 
-    def _shared_room(self, name: str, byte_size: int) -> Any:
+    def _shared_array(self, name: str, byte_size: int) -> Any:
         """Return a new shared array."""
         form = ir.ArrayType(ir.IntType(8), byte_size)
         room = ir.GlobalVariable(self._builder.module, form, name, addrspace=SHARED)

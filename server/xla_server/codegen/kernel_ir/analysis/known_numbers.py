@@ -27,7 +27,7 @@ class ByteAddress:
 Known = int | ByteAddress | None
 """A number, an address, or None for an unknown value."""
 
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {**FUNCTIONS, "room_i32": int}
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {**FUNCTIONS, "alloca_i32": int}
 
 _OF_ADDRESSES = {("add", 0), ("add", 1), ("sub", 0), ("select", 1, 2)}
 """Functions whose result is an address, each with the positions of operands that are addresses."""

@@ -73,14 +73,14 @@ def _geqrf(k: MatrixKernel) -> None:
     matrix, factors, status = k.to_column_major(0), k.write(1), k.status()
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
         given = {"a": matrix, "m": m, "n": n, "factors": factors, "status": status}
-        k.call_by_blocks("qr", given | _room(k, m, n))
+        k.call_by_blocks("qr", given | _workspace(k, m, n))
     else:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call("geqrf", {"m": m, "n": n, "a": matrix, "lda": m, **outputs})
     k.from_column_major(matrix, 0)
 
 
-def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
+def _workspace(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
     """Allocate workspace for the blocked routines; return it and its size as operands."""
     letter, is_complex = LETTER[k.computed], k.element.is_complex
     name, product = ("ungqr", "unmqr") if is_complex else ("orgqr", "ormqr")
@@ -94,14 +94,14 @@ def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
         workspace(f"{letter}{product}", block | left),
     )
     most = max(each["work"] for each in asked)
-    return {"work": k.room(k.element, most), "room_size": most}
+    return {"work": k.workspace(k.element, most), "work_size": most}
 
 
 def _geqp3(k: MatrixKernel) -> None:
     """(R and the reflectors, the columns' order, the reflectors' factors)"""
     m, n = k.core
     matrix = k.to_column_major(0)
-    reals = {"rwork": k.room(k.real, 2 * n)} if k.element.is_complex else {}
+    reals = {"rwork": k.workspace(k.real, 2 * n)} if k.element.is_complex else {}
     outputs = {"jpvt": k.change(1, 1), "tau": k.write(2), "work": k.element, **reals}
     k.call("geqp3", {"m": m, "n": n, "a": matrix, "lda": m, **outputs, "info": k.status()})
     k.from_column_major(matrix, 0)
@@ -115,7 +115,7 @@ def _orgqr(k: MatrixKernel) -> None:
     matrix, factors, status = k.to_column_major(0), k.read(1), k.status()
     if is_by_blocks(k.computed, count, m * n * count):
         given = {"a": matrix, "m": m, "n": n, "count": count, "factors": factors}
-        k.call_by_blocks("reflected", given | {"status": status} | _room(k, m, n))
+        k.call_by_blocks("reflected", given | {"status": status} | _workspace(k, m, n))
     else:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call(name, {"m": m, "n": n, "k": count, "a": matrix, "lda": m, **outputs})

@@ -124,13 +124,13 @@ class MatrixKernel:
         source = self._lowering.array(self.instruction.operands[operand])
         self._lowering.copy(self._results[number], source)
 
-    def room(self, element: ElementType, count: int) -> Expression:
+    def workspace(self, element: ElementType, count: int) -> Expression:
         """Allocate a workspace of `count` elements."""
         shape = Shape.array(element, (self._slots, max(1, count)))
-        value = self._lowering.new(shape, f"{self.instruction.name}.room")
-        room = ir.Address(self._buffer(value, Usage.SCRATCH))
-        address = room + self._slot * (max(1, count) * element.byte_width)
-        return self._of_slots.setdefault(address, ir.Value(self.names("room"), Type.I64))
+        value = self._lowering.new(shape, f"{self.instruction.name}.workspace")
+        memory = ir.Address(self._buffer(value, Usage.SCRATCH))
+        address = memory + self._slot * (max(1, count) * element.byte_width)
+        return self._of_slots.setdefault(address, ir.Value(self.names("workspace"), Type.I64))
 
     @contextlib.contextmanager
     def within(self, body: Body) -> Iterator[None]:
@@ -166,7 +166,7 @@ class MatrixKernel:
         operands = dict[str, int | Expression]()
         for each, argument in given.items():
             if isinstance(argument, ElementType):
-                operands[each] = self.room(argument, sizes[each])
+                operands[each] = self.workspace(argument, sizes[each])
                 operands[f"l{each}"] = _address(sizes[each])
             else:
                 operands[each] = _address(argument)
@@ -184,7 +184,7 @@ class MatrixKernel:
     def to_column_major(self, operand: int) -> Expression:
         """Copy a matrix of the operands to column-major order."""
         rows, columns = self.instruction.operands[operand].shape.dimensions[-2:]
-        source, target = self.read(operand), self.room(self.element, rows * columns)
+        source, target = self.read(operand), self.workspace(self.element, rows * columns)
         self.transpose(source, target, rows, columns)
         return target
 
@@ -318,5 +318,5 @@ def _address(argument: str | int | Expression) -> Expression:
     """An argument as routines take it: by its address."""
     number = ord(argument) if isinstance(argument, str) else argument
     if isinstance(number, int):
-        return ir.Apply("room_i32", (Index(number),), Type.I64)
+        return ir.Apply("alloca_i32", (Index(number),), Type.I64)
     return number

@@ -83,12 +83,12 @@ def _general(k: MatrixKernel) -> None:
             k.fill(complex_type, result, n * n, k.nan)
         k.store("i32", status, 0, ir.Const(Type.I32, (NOT_FINITE,)))
     with k.within(branch.orelse):
-        vectors = [k.room(k.element, n * n if mode == "V" else 1) for mode in modes]
+        vectors = [k.workspace(k.element, n * n if mode == "V" else 1) for mode in modes]
         for value in values:
             k.fill(k.element, value, n)
         for vector, mode in zip(vectors, modes, strict=True):
             k.fill(k.element, vector, n * n if mode == "V" else 1)
-        reals = {"rwork": k.room(k.real, 2 * n)} if k.element.is_complex else {}
+        reals = {"rwork": k.workspace(k.real, 2 * n)} if k.element.is_complex else {}
         given: dict[str, Argument] = {"jobvl": modes[0], "jobvr": modes[1], "n": n, "a": matrix}
         given["lda"] = n
         given |= _values(values) | {"vl": vectors[0], "ldvl": n, "vr": vectors[1], "ldvr": n}
@@ -134,12 +134,12 @@ def _schur(k: MatrixKernel) -> None:
     """(the Schur form, its basis, eigenvalues as in `_values`, number selected, status)"""
     n, parts = k.rows, 1 if k.element.is_complex else 2
     mode = option(k.instruction, "mode")
-    form, basis = k.to_column_major(0), k.room(k.element, n * n if mode == "V" else 1)
+    form, basis = k.to_column_major(0), k.workspace(k.element, n * n if mode == "V" else 1)
     values = [k.write(2 + number) for number in range(parts)]
     chosen, status = k.write(2 + parts), k.write(3 + parts)
     for value in values:
         k.fill(k.element, value, n)
-    reals = {"rwork": k.room(k.real, n)} if k.element.is_complex else {}
+    reals = {"rwork": k.workspace(k.real, n)} if k.element.is_complex else {}
     # gees selects no eigenvalues here, so it gets neither a function nor its workspace.
     given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NULL, "n": n}
     given |= {"a": form, "lda": n, "sdim": chosen} | _values(values) | {"vs": basis, "ldvs": n}
@@ -182,7 +182,7 @@ def _singular(k: MatrixKernel, *, name: str) -> None:
     matrix, values, status = k.to_column_major(0), k.write(1), k.write(4)
     left, right = (k.instruction.shape.tuple_shapes[number].dimensions[-2:] for number in (2, 3))
     sizes = [left[0] * left[1], right[0] * right[1]] if mode != "N" else [1, 1]
-    vectors = [k.room(k.element, size) for size in sizes]
+    vectors = [k.workspace(k.element, size) for size in sizes]
     for vector, size in zip(vectors, sizes, strict=True):
         k.fill(k.element, vector, size)
     k.fill(k.real, values, less)
@@ -190,9 +190,9 @@ def _singular(k: MatrixKernel, *, name: str) -> None:
     given |= {"u": vectors[0], "ldu": m, "vt": vectors[1], "ldvt": max(1, right[0])}
     if k.element.is_complex:
         basis = 0 if mode == "N" else max(5 * less**2, 2 * more * less + 2 * less**2)
-        given["rwork"] = k.room(k.real, basis + 7 * less if name == "gesdd" else 5 * less)
+        given["rwork"] = k.workspace(k.real, basis + 7 * less if name == "gesdd" else 5 * less)
     if name == "gesdd":
-        given |= {"jobz": mode, "iwork": k.room(_S32, 8 * less)}
+        given |= {"jobz": mode, "iwork": k.workspace(_S32, 8 * less)}
     else:
         given |= {"jobu": mode, "jobvt": mode}
     k.call(name, {**given, "work": k.element, "info": status})

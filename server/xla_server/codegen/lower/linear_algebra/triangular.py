@@ -105,7 +105,7 @@ def solve(k: MatrixKernel, side: str, triangle: str, transpose: str, diagonal: s
         letters = {"triangle": letter, "form": transpose, "diagonal": diagonal}
         k.call_by_blocks("solve", given | {name: ord(each) for name, each in letters.items()})
         return
-    one = k.room(k.element, 1)
+    one = k.workspace(k.element, 1)
     k.fill(k.element, one, 1, real(k.real.text, 1))
     options = {"side": _OTHER_SIDE[side], "uplo": OTHER_TRIANGLE[triangle]}
     options |= {"transa": transpose, "diag": diagonal}
@@ -138,7 +138,7 @@ def _perturbed(k: MatrixKernel) -> None:
     """The solution of a system that may be singular, in a copy of the right-hand side."""
     n, count = k.instruction.shape.dimensions[-2:]
     diagonals = {each: k.read(number) for number, each in enumerate(("below", "diagonal", "above"))}
-    outputs = {"solution": k.change(0, 3), "upper": k.room(k.element, 3 * n)}
+    outputs = {"solution": k.change(0, 3), "upper": k.workspace(k.element, 3 * n)}
     k.body.call(perturbed(k.computed), {**diagonals, **outputs, "n": n, "count": count})
 
 

@@ -234,14 +234,14 @@ def _qr(computed: str) -> Any:
 
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def qr(
-        a: Update, m: Count, n: Count, factors: Write, work: Write, room_size: Elements,
+        a: Update, m: Count, n: Count, factors: Write, work: Write, work_size: Elements,
         status: Write, cancelled: Cancelled,
     ) -> None:  # fmt: skip
         down = m * width
         for k in range(0, minimum(m, n), BLOCK):
             size = minimum(BLOCK, minimum(m, n) - k)
             corner, own = a + k * (width + down), factors + k * width
-            geqrf(m - k, size, corner, m, own, work, room_size, status)
+            geqrf(m - k, size, corner, m, own, work, work_size, status)
             first = k + size
             while first < n:
                 if watch_i64(cancelled) != 0:
@@ -249,7 +249,7 @@ def _qr(computed: str) -> Any:
                 count = minimum(piece(2 * BLOCK * (m - k)), n - first)
                 ormqr(
                     _L, adjoint, m - k, count, size, corner, m, own, a + first * down + k * width,
-                    m, work, room_size, status,
+                    m, work, work_size, status,
                 )  # fmt: skip
                 first += count
 
@@ -266,7 +266,7 @@ def _reflected(computed: str) -> Any:
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def reflected(
         a: Update, m: Count, n: Count, count: Count, factors: Read, work: Write,
-        room_size: Elements, status: Write, cancelled: Cancelled,
+        work_size: Elements, status: Write, cancelled: Cancelled,
     ) -> None:  # fmt: skip
         down = m * width
         last = (count - 1) // BLOCK * BLOCK
@@ -285,12 +285,12 @@ def _reflected(computed: str) -> Any:
                 for c in range(some):
                     clear_bytes(column + c * down, size * width)
                 ormqr(
-                    _L, _N, m - k, some, size, corner, m, own, column, m, work, room_size, status
+                    _L, _N, m - k, some, size, corner, m, own, column, m, work, work_size, status
                 )  # fmt: skip
                 first += some
             if watch_i64(cancelled) != 0:
                 return
-            orgqr(m - k, columns, size, corner, m, own, work, room_size, status)
+            orgqr(m - k, columns, size, corner, m, own, work, work_size, status)
 
     return reflected
 

@@ -22,7 +22,7 @@ from numba import njit
 
 from xla_server.codegen.compiler.shared_functions import PythonFunction, call_at
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
-from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY, room_for
+from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY, alloca
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Count, Function, Offset, Routine, Table, routine_of
 from xla_server.codegen.routines.movement.transposed_tiles import SIDES
@@ -171,7 +171,7 @@ def _interleave(
     least `side` operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of operands.
     The last ones begin earlier where they would not fit.
     """
-    room = room_for(_MAX_OPERANDS * TILE_BYTES)
+    room = alloca(_MAX_OPERANDS * TILE_BYTES)
     table, result = _word(buffers, 0), _word(buffers, 1)
     count, row_bytes = _word(table, COUNT), _word(table, ROW_BYTES)
     tall = whole_div(TILE_BYTES, width)

@@ -51,9 +51,9 @@ def test_ranges_look_whether_to_stop_at_each_list_and_inside_of_large_windows() 
 
 
 def test_a_work_item_lists_as_many_vectors_as_it_does_between_two_looks() -> None:
-    assert "room_for(8192)" in kernel(ROWS, (70_000, 16), (40_000, 1), (40_000, 16)).source
-    assert "room_for(8)" in kernel(BOXES, (4, 300, 301), (20, 3), (20, 200, 299)).source
-    assert "room_for(64)" in kernel(BOXES, (9, 50, 51), (20, 3), (20, 40, 49)).source
+    assert "alloca(8192)" in kernel(ROWS, (70_000, 16), (40_000, 1), (40_000, 16)).source
+    assert "alloca(8)" in kernel(BOXES, (4, 300, 301), (20, 3), (20, 200, 299)).source
+    assert "alloca(64)" in kernel(BOXES, (9, 50, 51), (20, 3), (20, 40, 49)).source
 
 
 def test_only_loops_round_the_last_one_are_unrolled() -> None:

@@ -55,7 +55,7 @@ def test_a_factor_is_within_a_copy_of_the_operand() -> None:
     )
     assert [value.shape.dimensions for value in row.updates] == [(3, 8, 8)]
     # Columns first: the other triangle.
-    assert f"room_i32({ord('U')})" in row.source
+    assert f"alloca_i32({ord('U')})" in row.source
 
 
 def test_a_decomposition_gives_the_order_of_the_rows_too() -> None:

@@ -30,7 +30,7 @@ def test_a_triangle_is_read_from_the_other_side_by_columns() -> None:
     assert isinstance(thunk, KernelThunk)
     assert thunk.updates == (copy.target,)
     assert "strsm(" in thunk.source
-    letters = [f"room_i32({ord(letter)})" for letter in "RUTN"]
+    letters = [f"alloca_i32({ord(letter)})" for letter in "RUTN"]
     places = [thunk.source.index(letter) for letter in letters]
     assert places == sorted(places)
 

@@ -121,7 +121,7 @@ def test_sums_of_many_rows_look_whether_to_stop() -> None:
     # No number of blocks divides this many rows, so one work item does them all.
     module = imported(lower(lambda x: x.sum(0), np.broadcast_to(np.float32(1), (100_003, 1100))))
     (kernel,) = kernels_of(compile_module(module).code)
-    assert "room_for" in kernel.source
+    assert "alloca" in kernel.source
     assert "if watch_i64(cancelled) != 0:" in kernel.source
 
 
@@ -132,7 +132,7 @@ def test_rows_of_wide_columns_are_shared_out() -> None:
     assert first.work_items >= 16
     assert "to_f32" in rounded.source
     # Each block has few rows, and so has what is made of blocks.
-    assert "room_for" not in first.source + second.source
+    assert "alloca" not in first.source + second.source
 
 
 @pytest.mark.parametrize(

@@ -85,14 +85,14 @@ class _Call:
         """Memory for a result."""
         return self.lowering.new(self.results[number], f"{self.instruction.name}.{number}")
 
-    def room(self, element: ElementType, *sizes: int) -> Value:
+    def workspace(self, element: ElementType, *sizes: int) -> Value:
         """Memory for arrays of the batch that are no results."""
         shape = Shape.array(element, (*self.sizes, *sizes))
-        return self.lowering.new(shape, f"{self.instruction.name}.room")
+        return self.lowering.new(shape, f"{self.instruction.name}.workspace")
 
     def status(self) -> Value:
         """Memory for a status that is no result."""
-        return self.room(ElementType.S32)
+        return self.workspace(ElementType.S32)
 
     def copied(self, number: int) -> Value:
         """A copy of an operand."""
@@ -242,7 +242,7 @@ def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
         call.add(plan, matrices, values, *vectors[::-1], status, updates=(matrices,))
     else:
         sizes = (plan.rows, plan.left), (plan.columns, plan.columns)
-        packed = [call.room(plan.element, *pair[::-1]) for pair in sizes]
+        packed = [call.workspace(plan.element, *pair[::-1]) for pair in sizes]
         call.add(plan, matrices, values, *packed, status, updates=(matrices,))
         vectors = [call.row_major(each, *pair) for each, pair in zip(packed, sizes, strict=True)]
     return call.copied(0), values, *vectors, status
