@@ -61,7 +61,7 @@ def test_every_pass_has_the_target_of_the_pipeline() -> None:
     other = tuned(TARGET, "fusions", max_instructions=7)
     steps, _ = steps_of(other)
     targets = [step.target for step in single(steps) if hasattr(step, "target")]
-    assert len(targets) == 17
+    assert len(targets) == 18
     assert all(each is other for each in targets)
 
 
