@@ -41,9 +41,9 @@ def test_large_matrices_are_factored_by_blocks_that_can_be_stopped(
 def test_memory_to_work_in_is_what_the_routine_asks_for(n: int, routine: str) -> None:
     (row,) = _factors("lapack_sgeqrf_ffi", f"(f32[{n},{n}], f32[{n}])", f"f32[{n},{n}]")
     assert f"{routine}(" in row.source
-    rooms = [size for name, size in sizes(row).items() if name.endswith("room")]
+    workspaces = [size for name, size in sizes(row).items() if name.endswith("workspace")]
     assert (1, n * n) in [value.shape.dimensions for value in row.writes]
-    assert rooms
+    assert workspaces
 
 
 def test_a_factor_is_within_a_copy_of_the_operand() -> None:

@@ -45,8 +45,8 @@ def test_a_batch_is_divided_among_slots_with_memory_of_their_own(count: int) -> 
     assert isinstance(thunk, KernelThunk)
     slots = min(count, SLOTS)
     assert thunk.work_items == slots
-    room, result = sorted(thunk.writes, key=lambda value: value.name, reverse=True)
-    assert (room.shape.dimensions, result.shape.dimensions) == ((slots, 12), (count, 3, 4))
+    workspace, result = sorted(thunk.writes, key=lambda value: value.name, reverse=True)
+    assert (workspace.shape.dimensions, result.shape.dimensions) == ((slots, 12), (count, 3, 4))
     # Elements are loaded and stored twice.
     assert thunk.work == 4 * 12 * CostClass.ACCESS * -(-count // slots)
 

@@ -39,9 +39,9 @@ def test_singular_vectors_take_memory_where_they_are_wanted(mode: str) -> None:
     results = f"(f32[7,4], f32[4], f32[7,{left}], f32[{right},4], s32[])"
     options = f"{{mode = {ord(mode)} : ui8}}"
     row, copied = _rows("lapack_sgesdd_ffi", results, options, "f32[7,4]")
-    rooms = [v.shape.dimensions[-1] for v in row.writes if v.name.endswith("room")]
+    workspaces = [v.shape.dimensions[-1] for v in row.writes if v.name.endswith("workspace")]
     wanted = {7 * left, right * 4} if mode != "N" else {1}
-    assert wanted < set(rooms)
+    assert wanted < set(workspaces)
     assert copied == 1
 
 
@@ -52,8 +52,8 @@ def test_numbers_that_are_not_finite_do_not_reach_lapack() -> None:
     test, call = row.source.index("is_finite"), row.source.index("sgeev(")
     assert test < call
     # The left vectors are not computed: one element stands for them.
-    rooms = [v.shape.dimensions[-1] for v in row.writes if v.name.endswith("room")]
-    assert {1, 16} <= set(rooms)
+    workspaces = [v.shape.dimensions[-1] for v in row.writes if v.name.endswith("workspace")]
+    assert {1, 16} <= set(workspaces)
 
 
 def test_a_real_schur_form_has_eigenvalues_in_two_parts() -> None:
