@@ -6,6 +6,7 @@ live at the same time do not overlap.
 """
 
 import dataclasses
+from bisect import bisect_right
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.shape import Shape
@@ -152,21 +153,27 @@ def _pairs(code: Code) -> list[tuple[Value, Value]]:
 def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
     """Assign results without memory to donated parameters of their shape, one to each."""
     taken = {groups.of(numbers[value]) for value in code.results}
-    free: dict[Shape, list[int]] = {}
+    # By shape: end of the first interval of the lifetime, which contains point -1; order; home.
+    free: dict[Shape, list[tuple[int, int, int]]] = {}
     homes = set()
-    for value in given:
+    for order, value in enumerate(given):
         home = groups.of(numbers[value])
         homes.add(home)
         if home not in taken:
-            free.setdefault(value.shape, []).append(home)
+            _, end = next(iter(groups.lifetimes[home]))
+            free.setdefault(value.shape, []).append((end, -order, home))
+    for candidates in free.values():
+        candidates.sort()
     for value in code.results:
         root = groups.of(numbers[value])
         if root in homes:
             continue
-        locations = free.get(value.shape, [])
-        for number, home in enumerate(locations):
-            if groups.join(home, root):
-                del locations[number]
+        begin, _ = next(iter(groups.lifetimes[root]))
+        candidates = free.get(value.shape, [])
+        # The last to end is of use to the fewest results.
+        for at in reversed(range(bisect_right(candidates, (begin, 1)))):
+            if groups.join(candidates[at][-1], root):
+                del candidates[at]
                 break
 
 

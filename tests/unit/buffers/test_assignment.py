@@ -94,7 +94,14 @@ def kept(count: int) -> Code:
     return Code(thunks, [x], {}, [last])
 
 
-@pytest.mark.parametrize("program", [kept])
+def read_at_the_end(count: int) -> Code:
+    """As many parameters as results, of which none may be overwritten."""
+    given, results = ([value(f"{name}{n}") for n in range(count)] for name in "pr")
+    last = KernelThunk("read", EMPTY, 1, 1, (*given,), (*given,), ())
+    return Code([*(kernel(v, given[0]) for v in results), last], given, {}, results)
+
+
+@pytest.mark.parametrize("program", [kept, read_at_the_end])
 def test_four_times_the_values_are_about_four_times_the_work(
     program: Callable[[int], Code],
 ) -> None:
@@ -216,6 +223,15 @@ def test_many_donated_parameters_are_not_tried_for_every_result(
     found = assign(Code(thunks, parameters, {}, results), frozenset(range(50)))
     assert {place.number for place in found.results} == set(range(50))
     assert len(tried) == 50
+
+
+def test_results_take_the_donated_parameters_that_are_done_before_they_are_written() -> None:
+    """The last one of these, which leaves the others to results that are written earlier."""
+    x, y, a, b, c = (value(name) for name in "xyabc")
+    thunks: list[Thunk] = [kernel(a, x), kernel(b, y), kernel(c, a)]
+    found = assign(Code(thunks, [x, y], {}, [c, b, a]), frozenset([0, 1]))
+    assert [found.locations[v].number for v in (c, b)] == [1, 0]
+    assert [place.kind for place in found.results] == ["parameter", "parameter", "result"]
 
 
 def test_the_memory_of_a_run_is_known_before_it() -> None:
