@@ -153,7 +153,7 @@ def _pairs(code: Code) -> list[tuple[Value, Value]]:
 def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
     """Assign results without memory to donated parameters of their shape, one to each."""
     taken = {groups.of(numbers[value]) for value in code.results}
-    # By shape: end of the first interval of the lifetime, which contains point -1; order; home.
+    # A shape's homes, with the end of the first interval of the lifetime, and their order.
     free: dict[Shape, list[tuple[int, int, int]]] = {}
     homes = set()
     for order, value in enumerate(given):

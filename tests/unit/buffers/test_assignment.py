@@ -95,7 +95,7 @@ def kept(count: int) -> Code:
 
 
 def read_at_the_end(count: int) -> Code:
-    """As many parameters as results, of which none may be overwritten."""
+    """Parameters that are read last, so that none of as many results may overwrite one."""
     given, results = ([value(f"{name}{n}") for n in range(count)] for name in "pr")
     last = KernelThunk("read", EMPTY, 1, 1, (*given,), (*given,), ())
     return Code([*(kernel(v, given[0]) for v in results), last], given, {}, results)

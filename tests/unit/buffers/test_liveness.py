@@ -148,7 +148,7 @@ def results(count: int) -> Code:
 
 
 def held_across_loops(count: int) -> Code:
-    """As many values, written before loops that do not touch them, and read after them."""
+    """Values written before as many loops that do not touch them, and read after them."""
     x = state = value("x")
     held = [value(f"h{n}") for n in range(count)]
     thunks: list[Thunk] = [kernel(v, x) for v in held]
