@@ -6,11 +6,13 @@ live at the same time do not overlap.
 """
 
 import dataclasses
+from bisect import bisect_right
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.shape import Shape
+from xla_server.buffers.arena import Arena
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
-from xla_server.buffers.liveness import analyse, interference, members
+from xla_server.buffers.liveness import Liveness, analyse, separate
 
 ALIGNMENT = 64
 """Alignment of buffers, in bytes: a cache line, and the widest vector."""
@@ -102,8 +104,7 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     any other value, and results of the same shape are placed there unless they interfere.
     """
     liveness = analyse(code)
-    conflicts = interference(code, liveness)
-    groups = _Groups(conflicts)
+    groups = _Groups(liveness)
     numbers = liveness.numbers
     given = [value for n, value in enumerate(code.parameters) if n in donated]
     # Constants, and parameters that are not donated, are read-only: no other value joins them.
@@ -116,7 +117,9 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
             groups.join(a, b)
     # Pairs that were not joined must not overlap at all: different addresses would corrupt them.
     for target, source in pairs:
-        groups.part(groups.of(numbers[target]), groups.of(numbers[source]))
+        a, b = groups.of(numbers[target]), groups.of(numbers[source])
+        if a != b:
+            separate(liveness.apart, a, b)
     _replace(code, given, numbers, groups)
     locations: dict[int, Location] = {}
     for kind, values in (("parameter", code.parameters), ("constant", code.constants)):
@@ -125,13 +128,13 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     roots = [groups.of(numbers[value]) for value in code.results]
     results = [locations.setdefault(root, Location("result", n)) for n, root in enumerate(roots)]
     sizes: dict[int, int] = {}
-    for number, value in enumerate(liveness.values):
+    for value, number in numbers.items():
         root = groups.of(number)
         sizes[root] = max(sizes.get(root, 0), value.byte_size)
     waiting = [root for root in sizes if root not in locations]
     arena = _allocate_arena(waiting, sizes, groups, locations)
     return Assignment(
-        {value: locations[groups.of(n)] for n, value in enumerate(liveness.values)},
+        {value: locations[groups.of(n)] for value, n in numbers.items()},
         arena,
         tuple(results),
     )
@@ -150,31 +153,36 @@ def _pairs(code: Code) -> list[tuple[Value, Value]]:
 def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
     """Assign results without memory to donated parameters of their shape, one to each."""
     taken = {groups.of(numbers[value]) for value in code.results}
-    free: dict[Shape, list[int]] = {}
+    # A shape's homes, with the end of the first interval of the lifetime, and their order.
+    free: dict[Shape, list[tuple[int, int, int]]] = {}
     homes = set()
-    for value in given:
+    for order, value in enumerate(given):
         home = groups.of(numbers[value])
         homes.add(home)
         if home not in taken:
-            free.setdefault(value.shape, []).append(home)
+            _, end = next(iter(groups.lifetimes[home]))
+            free.setdefault(value.shape, []).append((end, -order, home))
+    for candidates in free.values():
+        candidates.sort()
     for value in code.results:
         root = groups.of(numbers[value])
         if root in homes:
             continue
-        locations = free.get(value.shape, [])
-        for number, home in enumerate(locations):
-            if groups.join(home, root):
-                del locations[number]
+        begin, _ = next(iter(groups.lifetimes[root]))
+        candidates = free.get(value.shape, [])
+        # The last to end is of use to the fewest results.
+        for at in reversed(range(bisect_right(candidates, (begin, 1)))):
+            if groups.join(candidates[at][-1], root):
+                del candidates[at]
                 break
 
 
 class _Groups:
-    """Disjoint sets (union-find) of values that share memory, and each set's conflicts."""
+    """Disjoint sets (union-find) of values that share memory, and each set's lifetime."""
 
-    def __init__(self, conflicts: list[int]) -> None:
-        self.conflicts = conflicts
-        self._parent = list(range(len(conflicts)))
-        self.members = [1 << number for number in range(len(conflicts))]
+    def __init__(self, liveness: Liveness) -> None:
+        self.lifetimes, self._apart = liveness.lifetimes, liveness.apart
+        self._parent = list(range(len(liveness.numbers)))
 
     def of(self, number: int) -> int:
         """Return the root of the value's group, the number that represents it."""
@@ -183,22 +191,26 @@ class _Groups:
             number = self._parent[number]
         return number
 
+    def apart(self, root: int) -> set[int]:
+        """Return the roots of groups that conflict with a group whatever their lifetimes."""
+        return {self.of(number) for number in self._apart.get(root, ())}
+
     def join(self, a: int, b: int) -> bool:
         """Merge two groups and return True, unless members of them conflict."""
         if a == b:
             return True
-        if self.conflicts[a] & self.members[b] or self.conflicts[b] & self.members[a]:
+        few, many = sorted((self.lifetimes[a], self.lifetimes[b]), key=len)
+        if any(many.overlaps(*interval) for interval in few):
+            return False
+        few_apart, others = sorted((self._apart.get(root, set()) for root in (a, b)), key=len)
+        if any(self.of(number) in (a, b) for number in few_apart):
             return False
         self._parent[b] = a
-        self.members[a] |= self.members[b]
-        self.conflicts[a] |= self.conflicts[b]
+        for interval in few:
+            many.add(*interval)
+        others |= few_apart
+        self.lifetimes[a], self._apart[a] = many, others
         return True
-
-    def part(self, a: int, b: int) -> None:
-        """Record that two groups conflict, unless they are one."""
-        if a != b:
-            self.conflicts[a] |= self.members[b]
-            self.conflicts[b] |= self.members[a]
 
 
 def _allocate_arena(
@@ -209,17 +221,10 @@ def _allocate_arena(
     Returns the size of the arena in bytes.
     """
     spans: dict[int, tuple[int, int]] = {}
-    placed = 0
+    arena = Arena(max((end for root in waiting for _, end in groups.lifetimes[root]), default=0))
     for root in sorted(waiting, key=lambda number: -sizes[number]):
         size = -(-sizes[root] // ALIGNMENT) * ALIGNMENT
-        # Only groups in the arena: parameters and constants conflict with nearly all values.
-        neighbours = set(map(groups.of, members(groups.conflicts[root] & placed)))
-        offset = 0
-        for begin, end in sorted(map(spans.__getitem__, neighbours)):
-            if begin - offset >= size:
-                break
-            offset = max(offset, end)
-        spans[root] = offset, offset + size
-        placed |= groups.members[root]
+        neighbours = [spans[other] for other in groups.apart(root) if other in spans]
+        spans[root] = arena.allocate(size, groups.lifetimes[root], neighbours)
     locations.update((root, Location("arena", begin)) for root, (begin, _) in spans.items())
     return max((end for _, end in spans.values()), default=0)

@@ -4,18 +4,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from xla_server.buffers import code as thunk_ir
 from xla_server.buffers.assignment import Assignment
-from xla_server.buffers.liveness import Liveness, analyse, members
+from xla_server.buffers.intervals import Intervals
+from xla_server.buffers.liveness import analyse
 
 
 def buffer_listing(code: thunk_ir.Code, assignment: Assignment) -> Iterator[str]:
     """Yield a line for each value: shape, bytes, memory, first and last thunk of its life."""
     liveness = analyse(code)
-    spans = _spans(code, liveness)
     rows = [("value", "shape", "bytes", "place", "thunks")]
-    for number, value in enumerate(liveness.values):
+    for value, number in liveness.numbers.items():
         location = assignment.locations[value]
+        span = _span(liveness.lifetimes[number])
         where, size = f"{location.kind} {location.number}", str(value.byte_size)
-        rows.append((f"%{value.name}", str(value.shape), size, where, spans[number]))
+        rows.append((f"%{value.name}", str(value.shape), size, where, span))
     yield f"arena: {assignment.arena_bytes} bytes"
     yield ""
     yield from table(rows)
@@ -31,21 +32,10 @@ def thunk_listing(code: thunk_ir.Code) -> Iterator[str]:
     return table(rows)
 
 
-def _spans(code: thunk_ir.Code, liveness: Liveness) -> list[str]:
-    """Return the first and last thunk that each value is live in; "-" if it is never live."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for n, thunk in enumerate(code.thunks):
-        touched = (
-            liveness.numbers[value] for value in (*thunk_ir.reads(thunk), *thunk_ir.writes(thunk))
-        )
-        for number in (*members(liveness.after[n]), *touched):
-            first.setdefault(number, n)
-            last[number] = n
-    return [
-        f"{first[number]}-{last[number]}" if number in first else "-"
-        for number in range(len(liveness.values))
-    ]
+def _span(lifetime: Intervals) -> str:
+    """Return the first and last thunk that a value is live in; "-" if there is none."""
+    points = [point for interval in lifetime for point in interval]
+    return f"{max(points[0] // 2, 0)}-{(points[-1] - 1) // 2}" if max(points) > 0 else "-"
 
 
 def _thunk_text(thunk: thunk_ir.Thunk, labels: dict[thunk_ir.Label, int]) -> str:

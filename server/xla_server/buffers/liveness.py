@@ -1,141 +1,131 @@
 """Liveness of values, and interference: values that are live together cannot share memory.
 
-Sets of values are bits of Python integers, so that the union of two sets is one operation.
+Lifetimes are intervals of points. Thunk n reads at point 2n and has written at point 2n + 1. Values
+that exist before the first thunk are live at point -1.
 """
 
 import dataclasses
-from collections.abc import Iterable
-
-import numpy as np
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 
 from xla_server.buffers import code as thunk_ir
+from xla_server.buffers.control_flow import ControlFlow, control_flow
+from xla_server.buffers.intervals import Intervals
 from xla_server.ir.checkpoints import checkpoint
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Liveness:
-    """The values by number, and for each thunk the set of values that are live after it."""
+    """The numbers of values, in order, and the points at which each needs its memory.
 
-    values: tuple[thunk_ir.Value, ...]
+    Values whose lifetimes overlap interfere, and those of `apart`, by number. A thunk's written
+    value is live while the thunk reads, unless the thunk may write over some of its operands: then
+    the others are in `apart`.
+    """
+
     numbers: dict[thunk_ir.Value, int]
-    after: tuple[int, ...]
+    lifetimes: list[Intervals]
+    apart: dict[int, set[int]]
+
+    def is_live_after(self, value: thunk_ir.Value, n: int) -> bool:
+        """Return whether thunk n + 1, or one that is executed later, needs the value."""
+        lifetime = self.lifetimes[self.numbers[value]]
+        return all(lifetime.overlaps(point, point + 1) for point in (2 * n + 1, 2 * n + 2))
 
 
 def analyse(code: thunk_ir.Code) -> Liveness:
-    """Compute the values that are live after each thunk. Results are live after the last."""
-    touched = (
-        value
-        for thunk in code.thunks
-        for value in (*thunk_ir.reads(thunk), *thunk_ir.writes(thunk))
-    )
-    every = dict.fromkeys((*code.parameters, *code.constants, *code.results, *touched))
-    values = {value: number for number, value in enumerate(every)}
-    labels = {thunk: n for n, thunk in enumerate(code.thunks) if isinstance(thunk, thunk_ir.Label)}
-    reads = [_bits(thunk_ir.reads(thunk), values) for thunk in code.thunks]
-    writes = [_bits(_replaced(thunk), values) for thunk in code.thunks]
-    successors = [_successors(n, thunk, labels) for n, thunk in enumerate(code.thunks)]
-    before = [0] * (len(code.thunks) + 1)
-    before[-1] = _bits(code.results, values)
-    after = [0] * len(code.thunks)
-    changed = True
-    while changed:
-        changed = False
-        for n in reversed(range(len(code.thunks))):
-            live = 0
-            for successor in successors[n]:
-                live |= before[successor]
-            after[n] = live
-            live = (live & ~writes[n]) | reads[n]
-            if live != before[n]:
-                before[n] = live
-                changed = True
-    return Liveness(tuple(values), values, tuple(after))
+    """Compute the lifetimes of all values.
 
-
-def interference(code: thunk_ir.Code, liveness: Liveness) -> list[int]:
-    """Return for each value the set of values that must not share its memory.
-
-    A thunk's written value conflicts with values that are live after the thunk, and with values
-    that the thunk reads, except for the pairs that it allows `in_place`.
+    Results are live after the last thunk, parameters and constants before the first one.
     """
-    numbers = liveness.numbers
-    conflicts = [0] * len(numbers)
-    # Parameters and constants are live from the start.
+    flow = control_flow(code.thunks)
     outside = (*code.parameters, *code.constants)
-    together = _bits(outside, numbers)
-    for value in outside:
-        conflicts[numbers[value]] = together
+    reads = {value: list[int]() for value in (*outside, *code.results)}
+    writes: dict[thunk_ir.Value, list[int]] = {}
     for n, thunk in enumerate(code.thunks):
-        written = _bits(thunk_ir.writes(thunk), numbers)
-        read, allowed = _bits(thunk_ir.reads(thunk), numbers), dict[thunk_ir.Value, int]()
-        if isinstance(thunk, thunk_ir.KernelThunk):
-            read = _bits(thunk.reads, numbers)
-            for target, source in thunk.in_place:
-                allowed[target] = allowed.get(target, 0) | 1 << numbers[source]
-        elif isinstance(thunk, thunk_ir.CopyThunk) or (
-            isinstance(thunk, thunk_ir.CollectiveThunk) and not thunk.is_referenced
-        ):
-            read = 0
+        for value in thunk_ir.reads(thunk):
+            reads.setdefault(value, []).append(n)
         for value in thunk_ir.writes(thunk):
-            taken = liveness.after[n] | (read & ~allowed.get(value, 0)) | written
-            conflicts[numbers[value]] |= taken
-    return _mutual([others & ~(1 << number) for number, others in enumerate(conflicts)])
+            reads.setdefault(value, [])
+            if not (isinstance(thunk, thunk_ir.KernelThunk) and value in thunk.updates):
+                writes.setdefault(value, []).append(n)
+    for value in dict.fromkeys(code.results):
+        reads[value].append(len(code.thunks))
+    numbers = {value: number for number, value in enumerate(reads)}
+    lifetimes = [_lifetime(flow, at, writes.get(value, ())) for value, at in reads.items()]
+    for value in outside:
+        lifetimes[numbers[value]].add(-1, 0)
+    apart: dict[int, set[int]] = {}
+    for n, thunk in enumerate(code.thunks):
+        overwritten = _overwritten(thunk)
+        for value in thunk_ir.writes(thunk):
+            number = numbers[value]
+            may_overwrite = overwritten is None or value in overwritten
+            lifetimes[number].add(2 * n + may_overwrite, 2 * n + 2)
+            if isinstance(thunk, thunk_ir.KernelThunk) and overwritten and value in overwritten:
+                for other in set(thunk.reads) - overwritten[value] - {value}:
+                    separate(apart, number, numbers[other])
+    return Liveness(numbers, lifetimes, apart)
 
 
-_ROWS = 1024
-"""Number of sets that are transposed at a time: their unpacked bits take a byte of memory each."""
+def separate(apart: dict[int, set[int]], a: int, b: int) -> None:
+    """Record that two values must not share memory."""
+    apart.setdefault(a, set()).add(b)
+    apart.setdefault(b, set()).add(a)
 
 
-def _mutual(conflicts: list[int]) -> list[int]:
-    """Return the symmetric closure, vectorised: large programs have millions of pairs."""
-    width = -(-len(conflicts) // 8)
-    texts = b"".join(others.to_bytes(width, "little") for others in conflicts)
-    sets = np.frombuffer(texts, np.uint8).reshape(len(conflicts), width)
-    reverse = np.zeros_like(sets)
-    for begin in range(0, len(conflicts), _ROWS):
-        checkpoint()
-        rows = sets[begin : begin + _ROWS]
-        # Most values live briefly, so a block of rows has few nonzero columns.
-        used = np.flatnonzero(rows.any(axis=0))
-        transposed = np.packbits(
-            np.unpackbits(rows[:, used], axis=1, bitorder="little").T, axis=1, bitorder="little"
-        )
-        others = (8 * used[:, None] + np.arange(8)).reshape(-1)
-        are_values = others < len(conflicts)
-        end = begin // 8 + transposed.shape[1]
-        reverse[others[are_values], begin // 8 : end] = transposed[are_values]
-    return [int.from_bytes(row.tobytes(), "little") for row in sets | reverse]
+def _overwritten(thunk: thunk_ir.Thunk) -> dict[thunk_ir.Value, set[thunk_ir.Value]] | None:
+    """Return the operands that each written value may share memory with; None is all of them."""
+    if isinstance(thunk, thunk_ir.KernelThunk):
+        allowed: dict[thunk_ir.Value, set[thunk_ir.Value]] = {}
+        for target, source in thunk.in_place:
+            allowed.setdefault(target, set()).add(source)
+        return allowed
+    if isinstance(thunk, thunk_ir.CollectiveThunk):
+        return {} if thunk.is_referenced else None
+    return None if isinstance(thunk, thunk_ir.CopyThunk) else {}
 
 
-def members(bits: int) -> list[int]:
-    """Return the numbers in a set."""
-    text = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
-    found: list[int] = np.flatnonzero(np.unpackbits(text, bitorder="little")).tolist()
+def _lifetime(flow: ControlFlow, reads: Sequence[int], writes: Sequence[int]) -> Intervals:
+    """Return the points at which a value is live, by a walk backward from the thunks that read it.
+
+    A step of the walk passes all thunks, inner regions included, back to the last one that touches
+    the value, or to a join. Deeply nested regions take a step each.
+    """
+    checkpoint()
+    after_touched = _after_touched(flow, sorted({*reads, *writes}))
+    written = frozenset(writes)
+    found = Intervals()
+    waiting, seen = [*reads], set[int]()
+    while waiting:
+        n = waiting.pop()
+        region = flow.regions[n]
+        stops = (region.joins, after_touched.get(region.first, ()))
+        begins = (places[at - 1] for places in stops if (at := bisect_right(places, n)))
+        begin = max(begins, default=region.first)
+        found.add(2 * begin, 2 * n + 1)
+        if begin in seen:
+            continue
+        seen.add(begin)
+        for before in flow.predecessors.get(begin, (begin - 1,)):
+            found.add(2 * before + 1, 2 * before + 2)
+            if before >= 0 and before not in written:
+                waiting.append(before)
     return found
 
 
-def _replaced(thunk: thunk_ir.Thunk) -> tuple[thunk_ir.Value, ...]:
-    """Return the values of which a thunk writes all elements."""
-    updates = thunk.updates if isinstance(thunk, thunk_ir.KernelThunk) else ()
-    return tuple(value for value in thunk_ir.writes(thunk) if value not in updates)
+def _after_touched(flow: ControlFlow, touched: Iterable[int]) -> dict[int, list[int]]:
+    """Return what comes after each thunk, or inner region, that touches a value.
 
-
-def _bits(values: Iterable[thunk_ir.Value], numbers: dict[thunk_ir.Value, int]) -> int:
-    total = 0
-    for value in values:
-        total |= 1 << numbers[value]
-    return total
-
-
-def _successors(
-    n: int, thunk: thunk_ir.Thunk, labels: dict[thunk_ir.Label, int]
-) -> tuple[int, ...]:
-    if isinstance(thunk, thunk_ir.Jump):
-        return (labels[thunk.label],)
-    if isinstance(thunk, thunk_ir.Branch):
-        return (n + 1, labels[thunk.otherwise])
-    if isinstance(thunk, thunk_ir.CollectiveThunk):
-        return (n + 1, labels[thunk.end])
-    if isinstance(thunk, thunk_ir.Switch):
-        return tuple(labels[label] for label in thunk.labels)
-    return (n + 1,)
+    The keys are the first thunks of the regions that these are in.
+    """
+    found: dict[int, list[int]] = {}
+    for n in touched:
+        after, region = n + 1, flow.regions[n]
+        while True:
+            is_new = region.first not in found
+            found.setdefault(region.first, []).append(after)
+            if not is_new or region.parent is None:
+                break
+            after, region = region.last + 1, region.parent
+    return found

@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
+
 from xla_contract.types.opcode import Opcode
-from xla_server.buffers.liveness import members
 from xla_server.fusion.analysis.fusible import is_fusible
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor
@@ -132,7 +133,7 @@ class _Analysis:
         for (operand, _), updates in edges.items():
             by_operand[operand] = by_operand.get(operand, 0) | updates
         for operand, updates in by_operand.items():
-            for n in members(updates):
+            for n in _members(updates):
                 stored[n] += operand.shape.byte_size
         return sum(
             1 << n for n, update in enumerate(self._updates) if stored[n] <= self._limit(update.old)
@@ -142,6 +143,13 @@ class _Analysis:
         """Return the most bytes that may be stored to avoid the copy of an array."""
         is_argument, tuning = old in self._arguments, self._tuning
         return (tuning.max_stored_of_argument if is_argument else tuning.max_stored) * old.byte_size
+
+
+def _members(bits: int) -> list[int]:
+    """Return the numbers in a set."""
+    text = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
+    found: list[int] = np.flatnonzero(np.unpackbits(text, bitorder="little")).tolist()
+    return found
 
 
 def _before_broadcast(edge: Edge, fused: Mapping[HloInstruction, int]) -> Edge:

@@ -1,9 +1,16 @@
+import functools
+import itertools
+from collections.abc import Callable
+
 import pytest
 
+from tests.unit.backends.compiled.test_compile_time import calls_of
+from tests.unit.buffers.random_code import RandomCode
 from xla_contract.types.shape import Shape
 from xla_server.buffers import assignment
 from xla_server.buffers.assignment import ALIGNMENT, assign, memory_use
 from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Thunk, Value
+from xla_server.buffers.liveness import analyse
 from xla_server.codegen.kernel_ir.kernel import Kernel
 
 EMPTY = Kernel((), (), ())
@@ -43,13 +50,67 @@ def test_memory_is_used_again_when_a_value_is_done() -> None:
     assert places(code, a) == places(code, c)
 
 
-def test_only_neighbours_in_the_arena_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    *given, a, b, c = (value(f"v{n}") for n in range(100))
-    code = Code([kernel(a, *given), kernel(b, a), kernel(c, a, b)], given, {}, [c])
-    looked: list[int] = []
-    monkeypatch.setattr(assignment, "members", lambda bits: looked.append(bits.bit_count()) or [])
-    assign(code)
-    assert looked == [0, 1]
+def spans(code: Code, donated: frozenset[int]) -> dict[Value, tuple[tuple[str, int], int, int]]:
+    """Return the memory that each value is in, and begin and end there."""
+    found = {}
+    for v, location in assign(code, donated).locations.items():
+        in_arena = location.kind == "arena"
+        memory = (location.kind, 0 if in_arena else location.number)
+        begin = location.number if in_arena else 0
+        found[v] = memory, begin, begin + v.byte_size
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_values_that_live_at_the_same_time_have_memory_of_their_own(seed: int) -> None:
+    code = RandomCode(seed).make()
+    liveness = analyse(code)
+    for donated in (frozenset[int](), frozenset(range(len(code.parameters)))):
+        found = spans(code, donated)
+        for a, b in itertools.combinations(liveness.numbers, 2):
+            (memory, begin, end), (other, other_begin, other_end) = found[a], found[b]
+            if memory != other or begin >= other_end or other_begin >= end:
+                continue
+            n, other_n = liveness.numbers[a], liveness.numbers[b]
+            assert other_n not in liveness.apart.get(n, ())
+            lifetime = liveness.lifetimes[n]
+            assert not any(lifetime.overlaps(*part) for part in liveness.lifetimes[other_n])
+        for thunk in code.thunks:
+            if isinstance(thunk, CopyThunk):
+                memory, begin, end = found[thunk.target]
+                other, other_begin, other_end = found[thunk.source]
+                is_apart = memory != other or begin >= other_end or other_begin >= end
+                assert is_apart or begin == other_begin
+
+
+def kept(count: int) -> Code:
+    """Values of many sizes that are all needed at the same time, as layers are for gradients."""
+    x = last = value("x")
+    layers = [value(f"l{n}", Shape.parse(f"f32[{16 * (7 * n % 40 + 1)}]")) for n in range(count)]
+    thunks: list[Thunk] = [kernel(v, of) for v, of in zip(layers, [x, *layers], strict=False)]
+    for v in reversed(layers):
+        thunks.append(kernel(gradient := value("g"), last, v))
+        last = gradient
+    return Code(thunks, [x], {}, [last])
+
+
+def read_at_the_end(count: int) -> Code:
+    """Parameters that are read last, so that none of as many results may overwrite one."""
+    given, results = ([value(f"{name}{n}") for n in range(count)] for name in "pr")
+    last = KernelThunk("read", EMPTY, 1, 1, (*given,), (*given,), ())
+    return Code([*(kernel(v, given[0]) for v in results), last], given, {}, results)
+
+
+@pytest.mark.parametrize("program", [kept, read_at_the_end])
+def test_four_times_the_values_are_about_four_times_the_work(
+    program: Callable[[int], Code],
+) -> None:
+    codes = [program(count) for count in (200, 800)]
+    calls = [
+        calls_of(functools.partial(assign, code, frozenset(range(len(code.parameters)))))
+        for code in codes
+    ]
+    assert calls[1] < 5.5 * calls[0]
 
 
 def test_a_kernel_writes_over_an_operand_only_where_it_says_that_it_may() -> None:
@@ -162,6 +223,15 @@ def test_many_donated_parameters_are_not_tried_for_every_result(
     found = assign(Code(thunks, parameters, {}, results), frozenset(range(50)))
     assert {place.number for place in found.results} == set(range(50))
     assert len(tried) == 50
+
+
+def test_results_take_the_donated_parameters_that_are_done_before_they_are_written() -> None:
+    """The last one of these, which leaves the others to results that are written earlier."""
+    x, y, a, b, c = (value(name) for name in "xyabc")
+    thunks: list[Thunk] = [kernel(a, x), kernel(b, y), kernel(c, a)]
+    found = assign(Code(thunks, [x, y], {}, [c, b, a]), frozenset([0, 1]))
+    assert [found.locations[v].number for v in (c, b)] == [1, 0]
+    assert [place.kind for place in found.results] == ["parameter", "parameter", "result"]
 
 
 def test_the_memory_of_a_run_is_known_before_it() -> None:

@@ -114,13 +114,12 @@ def _end(thunks: Sequence[thunk_ir.Thunk], begin: int) -> int:
 
 def _step(code: thunk_ir.Code, liveness: Liveness, begin: int, end: int) -> HostStep:
     thunks = code.thunks[begin:end]
-    needed = liveness.after[end - 1]
     given: dict[thunk_ir.Value, None] = {}
     written: dict[thunk_ir.Value, None] = {}
     for thunk in thunks:
         given |= dict.fromkeys(value for value in thunk_ir.reads(thunk) if value not in written)
         written |= dict.fromkeys(thunk_ir.writes(thunk))
-    results = [value for value in written if needed >> liveness.numbers[value] & 1]
+    results = [value for value in written if liveness.is_live_after(value, end - 1)]
     constants = {value: code.constants[value] for value in given if value in code.constants}
     parameters = [value for value in given if value not in constants]
     origins = {thunk: code.origins[thunk] for thunk in thunks if thunk in code.origins}
