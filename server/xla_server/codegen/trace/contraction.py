@@ -25,7 +25,7 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
     if reduction is None:
         lhs, rhs = (operand.shape for operand in i.operands)
         left, right = roles_of(i.attributes.dimension_numbers, lhs.rank, rhs.rank)
-        loops = tuple(Variable(lhs.dimensions[d], "k") for d in left.contracting)
+        loops = tuple(t.reduced(lhs.dimensions[d], "k") for d in left.contracting)
         batch, rows = len(left.batch), len(left.batch + left.free)
         factors = []
         for n, (own, free) in enumerate(((left, index[batch:rows]), (right, index[rows:]))):

@@ -64,7 +64,7 @@ def _result(t: Tracer, i: HloInstruction, reduction: graph.Reduction, number: in
 def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction]:
     """Return the loop of a reduction, over as few dimensions as possible."""
     sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
-    loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
+    loops: Sequence[Variable] = [t.reduced(sizes[d], "r") for d in sorted(dimensions)]
 
     def read(point: Iterable[Affine]) -> Deep[list[graph.Node]]:
         kept, reduced = iter(index), iter(point)
@@ -114,7 +114,7 @@ def trace_reduce_window(
     reduction = t.reductions.get((i, index, t.guard))
     if reduction is None:
         window = i.attributes.window.dimensions
-        loops = tuple(Variable(d.size, "w") for d in window)
+        loops = tuple(t.reduced(d.size, "w") for d in window)
         sizes = i.operands[0].shape.dimensions
         guard: graph.Node | None = None
         at = []

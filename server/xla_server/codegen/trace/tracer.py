@@ -18,7 +18,7 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.evaluator.evaluation_cost import COUNTED
-from xla_server.ir.analysis.affine import Affine, Computed, linear, variable
+from xla_server.ir.analysis.affine import Affine, Computed, Variable, linear, variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 
@@ -75,6 +75,8 @@ class Tracer:
         self._met: set[HloInstruction] = set()
         self._copies = 0
         self.reductions: dict[tuple[object, ...], Reduction] = {}
+        self.max_unrolled = 0
+        """Longest loop of a reduction, in iterations, that is unrolled whatever it reads."""
         self.guard: Node | None = None
         """If the guard is false, the element is not needed, and may not exist."""
 
@@ -107,6 +109,10 @@ class Tracer:
             node: Node = yield self.operand(instruction, number, index)
             found.append(node)
         return found
+
+    def reduced(self, size: int, name: str) -> Variable:
+        """Return the loop of a reduction over a dimension."""
+        return Variable(size, name, size <= self.max_unrolled)
 
     def apply(self, function: str, operands: Sequence[Node], type: str) -> Node:
         """A kernel function applied to nodes."""

@@ -21,7 +21,9 @@ _CONTROL_FLOW = ControlFlow(
     max_unrolled_instructions=1024,
 )
 
-_SMALL_LOOPS = SmallLoops(max_work=512, max_array_work=512, max_counted_work=1 << 14)
+_SMALL_LOOPS = SmallLoops(
+    max_elements=8, max_work=512, max_array_work=512, max_counted_work=1 << 14
+)
 """An iteration runs in one thread, which does 512 operations with loads in the time of the launches
 that it replaces. Some ten thousand operations take as long as a few polls of the cancellation
 flag."""

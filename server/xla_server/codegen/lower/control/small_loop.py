@@ -22,7 +22,7 @@ from xla_server.codegen.trace.graph import Apply, Load, Node, Position, Store, r
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
-from xla_server.ir.analysis.affine import Affine, linear, multi_index
+from xla_server.ir.analysis.affine import Affine, Variable, linear, multi_index
 from xla_server.ir.analysis.side_effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -31,6 +31,9 @@ from xla_server.target.kernel_tuning import SmallLoops
 
 _VECTOR_ELEMENTS = 4
 """Length of a state's array from which kernels are vectorised: `max_array_work` then applies."""
+
+_TESTS = ("eq", "ge", "lt")
+"""Functions of tests of positions."""
 
 
 class _UnsuitableError(Exception):
@@ -230,6 +233,8 @@ class _StateTracer(Tracer):
     ) -> None:
         super().__init__(RULES, {})
         self._loop = loop
+        # Variables have no addresses: an element at the position of a loop is selected from all.
+        self.max_unrolled = loop.tuned.max_elements
         self._states = {part for computation in i.called for part in computation.parameters}
         self._registers = registers
         self._arrays = arrays
@@ -280,15 +285,30 @@ class _StateTracer(Tracer):
 
 
 def _time(stores: Sequence[Store], roots: Sequence[Node]) -> int:
-    """Return the time of an iteration in additions, with reductions multiplied by their lengths."""
+    """Return the time of an iteration in additions, with reductions multiplied by their lengths.
+
+    Tests of positions of unrolled loops, and selections by them, have constant outcomes.
+    """
     found = 1
     for node in reached([*roots_of(stores), *roots]):
         times = math.prod(v.size for v in node.variables)
+        if _is_known(node):
+            continue
         if isinstance(node, Apply):
             found += cost_of(node.function) * times
         elif isinstance(node, Load):
             found += CostClass.ACCESS * times
     return found
+
+
+def _is_known(node: Node) -> bool:
+    """Return whether the outcome of a test, or of its selection, is known once loops unroll."""
+    test = node.operands[0] if isinstance(node, Apply) and node.function == "select" else node
+    positions = test.operands if isinstance(test, Apply) and test.function in _TESTS else ()
+    indices = [each.index for each in positions if isinstance(each, Position)]
+    return bool(indices) and all(
+        isinstance(atom, Variable) and atom.unrolled for index in indices for atom in index.atoms()
+    )
 
 
 def elements_of(tree: Tree) -> tuple[Value, ...] | None:

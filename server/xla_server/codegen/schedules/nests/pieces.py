@@ -58,14 +58,16 @@ def piece_kernel(
 ) -> ScheduledKernel | None:
     """Return the kernel of a nest in pieces; None if no tests can be cut away.
 
-    A kernel that a loop runs many times `is_repeated`: it pays for more code with fewer elements.
+    A kernel that a loop runs many times `is_repeated`: it pays for more code with any number of
+    elements.
     """
     nodes = all_nodes(nest.stores)
     tuned = nest.target.tuning.loops.pieces
     applied = [node for node in nodes if isinstance(node, Apply)]
     tests = sum(changes_of(node, tuned) is not None for node in applied)
-    is_long = not is_repeated and any(cost_of(node.function) > tuned.costly for node in applied)
-    if not tests or are_few(math.prod(dimensions), tests, tuned, is_long=is_long):
+    is_long = any(cost_of(node.function) > tuned.costly for node in applied)
+    is_few = are_few(math.prod(dimensions), tests, tuned, is_long=is_long)
+    if not tests or (is_few and not is_repeated):
         return None
     if any(isinstance(node, ReductionResult) for node in nodes):
         return None
@@ -94,9 +96,9 @@ def piece_kernel(
 
 
 def are_few(elements: int, tests: int, tuned: Pieces, *, is_long: bool) -> bool:
-    """Return whether `elements` with `tests` each are too few to pay for the code of pieces.
+    """Return whether `elements` with `tests` each are too few to pay for code that runs once.
 
-    The bound is higher for code that `is_long` and runs once.
+    The bound is higher for code that `is_long`.
     """
     few, least = tuned.few_tests, tuned.min_costly if is_long else tuned.min_elements
     return elements * max(tests, few) < least * few

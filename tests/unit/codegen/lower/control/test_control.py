@@ -13,37 +13,37 @@ from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.ir.text.parser import parse_module
 
 LOOP = """HloModule m
-body {{ s = (s32[], f32[9], f32[9], f32[9]) parameter(0)
+body {{ s = (s32[], f32[17], f32[17], f32[17]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
-  x = f32[9] get-tuple-element(s), index=1
-  y = f32[9] get-tuple-element(s), index=2
-  same = f32[9] get-tuple-element(s), index=3
+  x = f32[17] get-tuple-element(s), index=1
+  y = f32[17] get-tuple-element(s), index=2
+  same = f32[17] get-tuple-element(s), index=3
   one = s32[] constant(1)
   j = s32[] add(i, one)
-  r = f32[9] add({read}, same)
-  ROOT t = (s32[], f32[9], f32[9], f32[9]) tuple(j, {first}, {second}, same) }}
-test {{ s = (s32[], f32[9], f32[9], f32[9]) parameter(0)
+  r = f32[17] add({read}, same)
+  ROOT t = (s32[], f32[17], f32[17], f32[17]) tuple(j, {first}, {second}, same) }}
+test {{ s = (s32[], f32[17], f32[17], f32[17]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
   limit = s32[] constant(5)
   ROOT l = pred[] compare(i, limit), direction=LT }}
 ENTRY e {{ n = s32[] parameter(0)
-  a = f32[9] parameter(1)
-  b = f32[9] parameter(2)
-  c = f32[9] parameter(3)
-  s = (s32[], f32[9], f32[9], f32[9]) tuple(n, a, b, c)
-  w = (s32[], f32[9], f32[9], f32[9]) while(s), condition=test, body=body
-  x = f32[9] get-tuple-element(w), index=1
-  y = f32[9] get-tuple-element(w), index=2
-  ROOT t = (f32[9], f32[9]) tuple(x, y) }}"""
+  a = f32[17] parameter(1)
+  b = f32[17] parameter(2)
+  c = f32[17] parameter(3)
+  s = (s32[], f32[17], f32[17], f32[17]) tuple(n, a, b, c)
+  w = (s32[], f32[17], f32[17], f32[17]) while(s), condition=test, body=body
+  x = f32[17] get-tuple-element(w), index=1
+  y = f32[17] get-tuple-element(w), index=2
+  ROOT t = (f32[17], f32[17]) tuple(x, y) }}"""
 CHOICE = """HloModule m
-one {{ x = f32[9] parameter(0)
-  ROOT r = f32[9] negate(x) }}
-two {{ x = f32[9] parameter(0)
-  ROOT r = f32[9] exponential(x) }}
+one {{ x = f32[17] parameter(0)
+  ROOT r = f32[17] negate(x) }}
+two {{ x = f32[17] parameter(0)
+  ROOT r = f32[17] exponential(x) }}
 ENTRY e {{ k = {kind} parameter(0)
-  x = f32[9] parameter(1)
-  ROOT r = f32[9] conditional(k, x, x), {branches} }}"""
-ARRAYS = [np.full(9, number, np.float32) for number in (2, 3, 4)]
+  x = f32[17] parameter(1)
+  ROOT r = f32[17] conditional(k, x, x), {branches} }}"""
+ARRAYS = [np.full(17, number, np.float32) for number in (2, 3, 4)]
 
 
 def _code(text: str) -> Code:
@@ -91,8 +91,8 @@ def test_state_that_shifts_is_copied_from_its_end() -> None:
 
 @pytest.mark.parametrize("order", [(1, 2, 0, 4, 3, 5), (1, 1, 3, 0, 2, 2), (4, 0, 4, 2, 3, 0)])
 def test_state_in_any_order_is_copied_as_if_at_once(order: tuple[int, ...]) -> None:
-    state = f"(s32[], {', '.join(['f32[9]'] * 6)})"
-    elements = [f"x{n} = f32[9] get-tuple-element(s), index={n + 1}" for n in range(6)]
+    state = f"(s32[], {', '.join(['f32[17]'] * 6)})"
+    elements = [f"x{n} = f32[17] get-tuple-element(s), index={n + 1}" for n in range(6)]
     module = parse_module(
         f"""HloModule m
     body {{ s = {state} parameter(0)
@@ -106,11 +106,11 @@ def test_state_in_any_order_is_copied_as_if_at_once(order: tuple[int, ...]) -> N
       limit = s32[] constant(2)
       ROOT l = pred[] compare(i, limit), direction=LT }}
     ENTRY e {{ zero = s32[] constant(0)
-      {"; ".join(f"x{n} = f32[9] parameter({n})" for n in range(6))}
+      {"; ".join(f"x{n} = f32[17] parameter({n})" for n in range(6))}
       s = {state} tuple(zero, {", ".join(f"x{n}" for n in range(6))})
       ROOT w = {state} while(s), condition=test, body=body }}""".replace("; ", "\n")
     )
-    _, *found = on_cpu(module, [np.full(9, n, np.float32) for n in range(6)])
+    _, *found = on_cpu(module, [np.full(17, n, np.float32) for n in range(6)])
     assert [part[0] for part in found] == [order[n] for n in order]
 
 

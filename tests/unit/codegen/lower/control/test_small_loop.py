@@ -17,6 +17,9 @@ from xla_client.programs.builder import Builder, Op
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import ALIGNMENT
 from xla_server.buffers.code import Code, CopyThunk, Jump, KernelThunk
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import For
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.ir.module import HloModule
 
 F = np.float32
@@ -134,10 +137,29 @@ def summed_row(row: Any) -> Any:
     return lax.fori_loop(0, 30, step, F(-5))
 
 
+def filtered(row: Any) -> Any:
+    """A filter that adapts its weights: states of 16 numbers, one of them shifted by a number."""
+
+    def step(state: Any, new: Any) -> Any:
+        weights, last = state
+        last = jnp.concatenate([new[None], last[:-1]])
+        error = new - weights @ last
+        return (weights + error * last, last), error
+
+    zeros = jnp.zeros(16, jnp.int32)
+    return lax.scan(step, (zeros, zeros), row)
+
+
+def running_sums(row: Any) -> Any:
+    return lax.fori_loop(0, 20, lambda i, a: jnp.cumsum(a) + a.max(), row)
+
+
 @pytest.mark.parametrize(
     ("function", "argument"),
     [
         (counted, F(1)),
+        (filtered, TABLE),
+        (running_sums, TABLE),
         (swapped, np.int32(7)),
         (collatz, np.int32(27)),
         (running_mean, ROW),
@@ -166,6 +188,30 @@ def test_an_iteration_takes_the_time_that_kernels_are_counted_with() -> None:
         module = imported(lowered_by_jax(function, F(0.5)))
         thunks = compile_module(module, target=short).code.thunks
         assert is_one is not any(isinstance(thunk, Jump) for thunk in thunks)
+
+
+@pytest.mark.parametrize(("elements", "is_one"), [(16, True), (17, False)])
+def test_arrays_of_at_most_sixteen_numbers_become_variables(elements: int, is_one: bool) -> None:
+    def function(x: Any) -> Any:
+        return lax.fori_loop(0, 9, lambda i, y: jnp.roll(y, 3) * F(0.5) + i, x)
+
+    argument = np.linspace(1, 2, elements, dtype=F)
+    assert has_loop_inside(function, argument) is is_one
+    assert_same_as_jax(function, argument)
+
+
+def test_loops_over_variables_are_unrolled() -> None:
+    """Otherwise each iteration of a sum would select its element from all variables."""
+    (kernel,) = (
+        thunk.kernel
+        for thunk in code_of(imported(lowered_by_jax(running_sums, TABLE))).thunks
+        if isinstance(thunk, KernelThunk)
+    )
+    assert isinstance(kernel, Kernel)
+    loops = [each for each, _ in walk(kernel.body) if isinstance(each, For)]
+    inside = [each for each in loops if each.iterations == 10]
+    assert inside
+    assert all(each.unrolled for each in inside)
 
 
 @pytest.mark.parametrize(("elements", "is_one"), [(2, True), (4, False), (8, False)])

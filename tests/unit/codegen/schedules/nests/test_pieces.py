@@ -133,14 +133,14 @@ def test_what_is_not_cut_is_right_too(name: str) -> None:
         np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize(("columns", "is_cut"), [(32, True), (3, False)])
-def test_fewer_elements_are_cut_in_loops(columns: int, is_cut: bool) -> None:
+@pytest.mark.parametrize("columns", [32, 5])
+def test_any_number_of_elements_is_cut_in_loops(columns: int) -> None:
     def mirrored(_: int, x: Any) -> Any:
         return jnp.concatenate([-x[:, columns:], jnp.abs(x[:, :columns])], 1)
 
     x = X[:2, : 2 * columns]
     module = imported(lower(lambda x, count: lax.fori_loop(0, count, mirrored, x), x, np.int32(5)))
-    assert any("select(" in text for text in texts_of(module)) is not is_cut
+    assert not any("select(" in text for text in texts_of(module))
     arguments = (x, np.int32(5))
     assert_equal_bits(on_cpu(module, arguments)[0], interpreted(module, arguments)[0])
 
