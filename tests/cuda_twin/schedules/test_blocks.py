@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernel_of, rows_of, schedule_of
 from tests.cuda_twin.schedules.test_rows import both, module_of, numbers
 
@@ -35,3 +36,14 @@ def test_a_reduction_that_fewer_loops_vary_is_no_longer_than_the_others() -> Non
     assert schedule_of(module) == "threads"
     module = module_of(lambda x, b: jnp.sum(x, axis=1) + jnp.sum(b), x, bias[:, :1100])
     assert schedule_of(module) == "blocks"
+
+
+@pytest.mark.parametrize(("size", "bits"), [(700, 32), (70_000, 64)])
+def test_reductions_count_the_elements_of_all_their_loops(size: int, bits: int) -> None:
+    """Arrays are short: only the numbers of combined elements need indices of 64 bits."""
+
+    def largest(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.max(x[:, :, None] * y[:, None, :], axis=(1, 2))
+
+    x = np.zeros((3, size), np.float32)
+    assert max(grid.index_bits for grid in grids(compiled(module_of(largest, x, x)))) == bits

@@ -1,4 +1,4 @@
-"""Lowering of scatter for a GPU: updates of one element are combined in their order, by one thread.
+"""Lowering of scatter for a GPU: updates of one element are combined in an order that is fixed.
 
 An update has a number, in the order of updates, and a number among window dimensions that no index
 applies to. The latter are free: neighbouring threads have neighbouring free numbers. The forms, for
