@@ -199,8 +199,8 @@ class MultiplexedStream:
         self._is_sending = False
         self._backlog: deque[_Outgoing] = deque()
         self._backlog_bytes = 0
-        self._has_room = threading.Event()
-        self._has_room.set()
+        self._has_capacity = threading.Event()
+        self._has_capacity.set()
         self._is_half_closed = False
         self._is_draining = False
         self._error: BaseException | None = None
@@ -226,7 +226,7 @@ class MultiplexedStream:
     def hand_over(self, number: int) -> None:
         """Have another thread read, if the reading one is still answering this request."""
         with self._lock:
-            if self.answering != number or not self._has_room.is_set():
+            if self.answering != number or not self._has_capacity.is_set():
                 return
             self.answering = 0
         # The threads end only with the server.
@@ -268,7 +268,7 @@ class MultiplexedStream:
                 self._backlog.append((response, reservation))
                 self._backlog_bytes += len(response)
                 if self._is_backed_up():
-                    self._has_room.clear()
+                    self._has_capacity.clear()
                 return
             self._is_sending = True
         outgoing: _Outgoing | None = (response, reservation)
@@ -303,8 +303,8 @@ class MultiplexedStream:
             return None
         outgoing = self._backlog.popleft()
         self._backlog_bytes -= len(outgoing[0])
-        if not self._has_room.is_set() and not self._is_backed_up():
-            self._has_room.set()
+        if not self._has_capacity.is_set() and not self._is_backed_up():
+            self._has_capacity.set()
         return outgoing
 
     def _is_backed_up(self) -> bool:
@@ -338,8 +338,8 @@ class MultiplexedStream:
 
     def _receive(self) -> bytes | None:
         """The client's next message, read once the backlog is below its limit."""
-        if not self._has_room.is_set():
-            self._has_room.wait()
+        if not self._has_capacity.is_set():
+            self._has_capacity.wait()
         return self._stream.receive_bytes()
 
     def _begin_call(self, request: extension_pb2.ConverseRequest) -> None:
@@ -398,7 +398,7 @@ class MultiplexedStream:
         error = self._cancellation.error or CancelledError("the stream of the call ended")
         for call in list(self._calls.values()):
             call.cancellation.cancel(error)
-        self._has_room.set()
+        self._has_capacity.set()
         self._over.set()
 
 

@@ -80,7 +80,7 @@ class ChannelQueues:
             epoch = self._epoch
 
             def ready() -> bool:
-                return self._epoch != epoch or (is_first() and self._has_room(channel, size))
+                return self._epoch != epoch or (is_first() and self._has_capacity(channel, size))
 
             self._await(ready, cancellation)
             if self._epoch != epoch:
@@ -135,7 +135,7 @@ class ChannelQueues:
         with self._changed:
             self._changed.notify_all()
 
-    def _has_room(self, channel: _Channel, size: int) -> bool:
+    def _has_capacity(self, channel: _Channel, size: int) -> bool:
         return (
             not self._items
             or len(channel.items) < len(channel.receivers)

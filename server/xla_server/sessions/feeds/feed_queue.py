@@ -258,7 +258,7 @@ class FeedQueue:
         if self.is_closed:
             calls.append(_settled(producer, self._closed(f"{producer.shape} came")))
             return True
-        if not self._has_room(producer):
+        if not self._has_capacity(producer):
             return False
         self._contents.append(producer.items)
         calls.append(_settled(producer, None))
@@ -295,7 +295,7 @@ class FeedQueue:
         """The consumer to be served next; None while a loan keeps the first items."""
         return self._consumers[0] if self._consumers and self._borrower is None else None
 
-    def _has_room(self, producer: QueueProducer) -> bool:
+    def _has_capacity(self, producer: QueueProducer) -> bool:
         items, byte_size = self.size
         if not items:
             return True

@@ -246,7 +246,7 @@ class ExecutableCache:
     def _join(self, program: WireProgram, caller: Caller) -> _Shared:
         with self._lock:
             shared = self._known.get(program.key)
-            self._require_room(shared, program.byte_size + _OVERHEAD_BYTES, caller)
+            self._require_capacity(shared, program.byte_size + _OVERHEAD_BYTES, caller)
             if shared is None:
                 shared = self._new(program, caller)
             shared.users += 1
@@ -265,7 +265,7 @@ class ExecutableCache:
         self._program_bytes += program.byte_size + _OVERHEAD_BYTES
         return shared
 
-    def _require_room(self, shared: _Shared | None, size: int, caller: Caller) -> None:
+    def _require_capacity(self, shared: _Shared | None, size: int, caller: Caller) -> None:
         """Raise ResourceExhaustedError if a caller may not have a program. Under the lock."""
         used, limit = self._program_bytes, self._limits.max_program_bytes
         for level in levels(caller):

@@ -131,7 +131,7 @@ class HandleTable(Generic[V]):
     def add(self, value: V) -> int:
         """Keep a value under a new handle; raises as `add_all` does."""
         with self._lock:
-            self._require_room(1)
+            self._require_capacity(1)
             handle = self._factory.issue(self._kind)
             self._values[handle] = value
         return handle
@@ -142,12 +142,12 @@ class HandleTable(Generic[V]):
         Raises ResourceExhaustedError at the limit, UnauthenticatedError when the table is closed.
         """
         with self._lock:
-            self._require_room(len(values))
+            self._require_capacity(len(values))
             handles = [self._factory.issue(self._kind) for _ in values]
             self._values.update(zip(handles, values, strict=True))
         return handles
 
-    def _require_room(self, count: int) -> None:
+    def _require_capacity(self, count: int) -> None:
         if self._is_closed:
             raise UnauthenticatedError(
                 f"the session must be open to get a {self._kind.noun} handle, got one that "

@@ -131,7 +131,7 @@ class ValueTable:
     def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
         """Raise as `reserve` if so many bytes have no room now."""
         with self._lock:
-            self._require_room(byte_size, purpose)
+            self._require_capacity(byte_size, purpose)
             self._memory.require(byte_size, purpose, self._caller, spared=spared)
 
     def reserve_later(self, byte_size: int, purpose: object, *, spared: int) -> Reservation:
@@ -148,13 +148,13 @@ class ValueTable:
     ) -> None:
         """Reserve bytes of the session and of the devices: every reservation passes here."""
         with self._lock:
-            self._require_room(byte_size, purpose)
+            self._require_capacity(byte_size, purpose)
             running = byte_size if is_running else 0
             self._memory.take(byte_size, purpose, self._caller, spared=spared, running=running)
             self.reserved_bytes += byte_size
             self._running += running
 
-    def _require_room(self, byte_size: int, purpose: object) -> None:
+    def _require_capacity(self, byte_size: int, purpose: object) -> None:
         """Raise if the session may not have so many bytes more. Called with the lock held."""
         if byte_size < 0:
             raise InvalidArgumentError(

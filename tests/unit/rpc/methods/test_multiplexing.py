@@ -201,7 +201,7 @@ def test_a_client_that_does_not_read_takes_no_threads_from_others(
             "xla.XlaService/GetComputationGraphStats", xla_pb2.ComputationGraphStatsRequest()
         )
     conversation = _conversation(server, session)
-    until(lambda: not conversation._has_room.is_set())
+    until(lambda: not conversation._has_capacity.is_set())
     other, _ = connected()
     assert _answered(other)
     # Nor is memory, for its calls are begun as it reads.

@@ -209,7 +209,7 @@ class GridRunner:
         hosts = runner.engine.hosts
         are_here = hosts is None or all(hosts.has(each.device) for each in participants)
         if are_here and channels is None:
-            made = self._in_turns(participants, grid, cancellation)
+            made = self._round_robin(participants, grid, cancellation)
             if made is not None:
                 return made
         jobs = [self._job(*each, channels) for each in enumerate(participants)]
@@ -227,7 +227,7 @@ class GridRunner:
             hosted, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
         )
 
-    def _in_turns(
+    def _round_robin(
         self, participants: Sequence[_Participant], grid: DeviceGrid, cancellation: Cancellation
     ) -> list[Execution] | None:
         """Run all participants in this thread, if their program allows it."""
