@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.trace.graph import Load, Store
+from xla_server.codegen.trace.graph import Load, Store, variables_of
 from xla_server.ir.analysis.affine import Affine, Variable, variable
 
 
@@ -39,7 +39,7 @@ class CopiedRun:
             return None
         loop = run.loops[0] if run.loops else Variable(1, "i")
         starts = [offset + variable(loop) * -1 for offset in (load.offset, store.offset)]
-        if any(loop in start.atoms() for start in starts):
+        if any(loop in variables_of(start) for start in starts):
             return None
         return cls(*_moved(load, store, starts), loop.size)
 

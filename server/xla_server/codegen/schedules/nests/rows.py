@@ -57,7 +57,7 @@ class _RowBuilder(LoopBuilder):
         element of a vector by itself.
         """
         loops, tuned = self._nest.loops, self._tuned
-        if len(loops) < 2 or self._nest.target.machine.gpu is not None or self._flag:
+        if len(loops) < 2 or self._nest.target.machine.gpu is not None:
             return None
         copy = CopiedRun.of(InnerLoops(tuple(inner[-1:]), self._nest.stores))
         if copy is None or copy.byte_size > tuned.max_copied_run or not self._is_copied(copy):

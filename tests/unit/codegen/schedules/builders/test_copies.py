@@ -12,7 +12,7 @@ from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, on_cpu
 from tests.unit.codegen.schedules.graphs import function, load, store
 from xla_server.codegen.schedules.builders.copies import CopiedRun, InnerLoops
-from xla_server.ir.analysis.affine import Affine, Variable, variable
+from xla_server.ir.analysis.affine import Affine, Computed, Variable, variable
 
 LOOP = Variable(5, "i")
 
@@ -35,6 +35,9 @@ def test_other_loops_are_no_copies() -> None:
     assert _copied(at, at * -1 + 4) is None
     assert _copied(Affine(7), at) is None
     assert CopiedRun.of(InnerLoops((LOOP,), (store(at, function("exp_f32", load(at))),))) is None
+    # An element of a row that an index of its own chooses.
+    chosen = variable(Computed(load(at, argument=1), 0, 9)) * 5
+    assert _copied(chosen + at, at) is None
     pair = (store(at, load(at)), store(at + 5, load(at)))
     assert CopiedRun.of(InnerLoops((LOOP,), pair)) is None
 
@@ -59,3 +62,18 @@ def test_transposed_runs_of_any_type_keep_their_bits(dtype: str, run: int) -> No
         return x.transpose(1, 0, 2)
 
     assert_equal_bits(on_cpu(imported(lower(moved, x)), [x])[0], moved(x))
+
+
+@pytest.mark.parametrize("columns", [3, 12, 300])
+@pytest.mark.parametrize("padding", [0, 3], ids=["rows", "pieces"])
+def test_each_column_is_read_from_a_row_of_its_own(columns: int, padding: int) -> None:
+    random = np.random.default_rng(columns)
+    x = random.standard_normal((40, columns)).astype(np.float32)
+    rows = random.integers(0, 40, (30, columns)).astype(np.int32)
+
+    def chosen(x: Any, rows: Any) -> Any:
+        found = jnp.take_along_axis(x, rows, 0, mode="clip")
+        return jnp.pad(found, ((0, padding), (0, 0)))
+
+    module = imported(lower(chosen, x, rows))
+    assert_equal_bits(on_cpu(module, [x, rows])[0], chosen(x, rows))

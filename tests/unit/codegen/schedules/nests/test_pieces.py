@@ -256,3 +256,16 @@ def test_short_rows_of_few_long_loops_share_a_block(repeats: int) -> None:
     # Two loops for each of three tiles end in a shorter block.
     assert pieces.blocks <= kernel.work_items <= elements // pieces.block + 2 * 3
     assert_equal_bits(on_cpu(module, [line])[0], moved(line))
+
+
+def test_a_loop_shorter_than_a_block_is_cut_if_its_rows_are_long() -> None:
+    line = _RANDOM.standard_normal(1001).astype(np.float32)
+
+    def moved(line: Any) -> Any:
+        return jnp.tile(jnp.repeat(jnp.roll(jnp.flip(line), 300), 63), 3)
+
+    module = imported(lower(moved, line))
+    (kernel,) = kernels_of(compile_module(module).code)
+    # Each of three tiles has two loops.
+    assert kernel.work_items > 3 * 2
+    assert_equal_bits(on_cpu(module, [line])[0], moved(line))

@@ -62,7 +62,8 @@ def _copy(rows: int, count: int, stride: int, middle: int = 1) -> tuple[list[Var
     loops = [Variable(size, "i") for size in (rows, middle, count)]
     outer, repeat, inner = map(variable, loops)
     loops = [loop for loop in loops if loop.size > 1]
-    read = load(outer * stride + inner, 1 << 20)
+    first = max(0, -stride) * (rows - 1)
+    read = load(outer * stride + inner + first, 1 << 20)
     return loops, store((outer * middle + repeat) * count + inner, read)
 
 
@@ -74,15 +75,29 @@ def _copies(loops: list[Variable], stored: Store, target: Target = TARGET) -> li
 
 
 @pytest.mark.parametrize(
-    ("rows", "count", "stride", "middle"), [(1000, 5, 90, 1), (1000, 16, 90, 1), (1000, 5, 5, 7)]
+    ("rows", "count", "stride", "middle"),
+    [(1000, 5, 90, 1), (1000, 16, 90, 1), (1000, 5, -90, 1), (1000, 5, 5, 7)],
 )
 def test_short_runs_far_apart_are_copied(rows: int, count: int, stride: int, middle: int) -> None:
     assert len(_copies(*_copy(rows, count, stride, middle))) == 1
 
 
-@pytest.mark.parametrize(("count", "stride"), [(17, 90), (5, 8), (3, 4)])
-def test_long_runs_and_those_side_by_side_are_loops(count: int, stride: int) -> None:
-    assert not _copies(*_copy(1000, count, stride))
+@pytest.mark.parametrize(
+    ("count", "stride", "middle"), [(17, 90, 1), (5, 8, 1), (3, 4, 1), (5, 90, 13)]
+)
+def test_long_runs_and_those_side_by_side_are_loops(count: int, stride: int, middle: int) -> None:
+    assert not _copies(*_copy(1000, count, stride, middle))
+
+
+def test_short_runs_of_a_long_work_item_are_copied_between_tests_of_the_flag() -> None:
+    loops = [Variable(size, "i") for size in (1000, 1 << 22, 5)]
+    read = variable(loops[1]) * 20 + variable(loops[2])
+    stored = store(row(*loops), load(read, 1 << 27))
+    kernel = row_kernel(Nest(tuple(loops), (stored,), TARGET, cancellation=2)).kernel
+    verify(kernel)
+    found = [each for each, _ in walk(kernel.body)]
+    assert any(isinstance(each, Stop) for each in found)
+    assert any(isinstance(each, Call) for each in found)
 
 
 def test_runs_of_other_types_or_of_the_result_are_loops() -> None:
