@@ -6,7 +6,7 @@ from xla_server.buffers.intervals import Intervals
 from xla_server.ir.checkpoints import checkpoint
 
 
-class Arena:
+class ArenaAllocator:
     """Memory in use at each point from -1 to before `end`, in a segment tree over the points.
 
     A node stands for a range of points; 1 is the root, and 2n and 2n + 1 are the halves of n. A

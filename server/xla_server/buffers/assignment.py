@@ -10,7 +10,7 @@ from bisect import bisect_right
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.shape import Shape
-from xla_server.buffers.arena import Arena
+from xla_server.buffers.arena import ArenaAllocator
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
 from xla_server.buffers.liveness import Liveness, analyse, separate
 
@@ -221,7 +221,9 @@ def _allocate_arena(
     Returns the size of the arena in bytes.
     """
     spans: dict[int, tuple[int, int]] = {}
-    arena = Arena(max((end for root in waiting for _, end in groups.lifetimes[root]), default=0))
+    arena = ArenaAllocator(
+        max((end for root in waiting for _, end in groups.lifetimes[root]), default=0)
+    )
     for root in sorted(waiting, key=lambda number: -sizes[number]):
         size = -(-sizes[root] // ALIGNMENT) * ALIGNMENT
         neighbours = [spans[other] for other in groups.apart(root) if other in spans]

@@ -12,28 +12,28 @@ from xla_server.buffers import code as thunk_ir
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Region:
+class ThunkRegion:
     """The thunks from `first` to `last`, and the joins among those that are in no inner region."""
 
     first: int
     last: int
-    parent: "Region | None"
+    parent: "ThunkRegion | None"
     joins: list[int] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ControlFlow:
+class FlowGraph:
     """The innermost region of each thunk, with one for the end, and the predecessors of joins.
 
     A join is a thunk that the one before it is not the only predecessor of; the predecessor of the
     first thunk is -1.
     """
 
-    regions: list[Region]
+    regions: list[ThunkRegion]
     predecessors: dict[int, list[int]]
 
 
-def control_flow(thunks: Sequence[thunk_ir.Thunk]) -> ControlFlow:
+def control_flow(thunks: Sequence[thunk_ir.Thunk]) -> FlowGraph:
     """Return the regions and joins of code."""
     jumps = list(_jumps(thunks))
     predecessors: dict[int, list[int]] = {0: [-1]}
@@ -44,20 +44,20 @@ def control_flow(thunks: Sequence[thunk_ir.Thunk]) -> ControlFlow:
         predecessors.setdefault(target, [target - 1]).append(source)
     ranges = iter(sorted(_merged(jumps, len(thunks))))
     following = next(ranges, None)
-    region: Region | None = None
-    regions: list[Region] = []
+    region: ThunkRegion | None = None
+    regions: list[ThunkRegion] = []
     for n in range(len(thunks) + 1):
         while region and region.last < n:
             region = region.parent
         # No two ranges begin at one thunk.
         if following and following[0] == n:
-            region = Region(*following, region)
+            region = ThunkRegion(*following, region)
             following = next(ranges, None)
         assert region
         regions.append(region)
         if n in predecessors:
             region.joins.append(n)
-    return ControlFlow(regions, predecessors)
+    return FlowGraph(regions, predecessors)
 
 
 def _merged(jumps: Sequence[tuple[int, int]], end: int) -> list[tuple[int, int]]:

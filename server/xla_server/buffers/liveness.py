@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from xla_server.buffers import code as thunk_ir
-from xla_server.buffers.control_flow import ControlFlow, control_flow
+from xla_server.buffers.control_flow import FlowGraph, control_flow
 from xla_server.buffers.intervals import Intervals
 from xla_server.ir.checkpoints import checkpoint
 
@@ -86,7 +86,7 @@ def _overwritten(thunk: thunk_ir.Thunk) -> dict[thunk_ir.Value, set[thunk_ir.Val
     return None if isinstance(thunk, thunk_ir.CopyThunk) else {}
 
 
-def _lifetime(flow: ControlFlow, reads: Sequence[int], writes: Sequence[int]) -> Intervals:
+def _lifetime(flow: FlowGraph, reads: Sequence[int], writes: Sequence[int]) -> Intervals:
     """Return the points at which a value is live, by a walk backward from the thunks that read it.
 
     A step of the walk passes all thunks, inner regions included, back to the last one that touches
@@ -114,7 +114,7 @@ def _lifetime(flow: ControlFlow, reads: Sequence[int], writes: Sequence[int]) ->
     return found
 
 
-def _after_touched(flow: ControlFlow, touched: Iterable[int]) -> dict[int, list[int]]:
+def _after_touched(flow: FlowGraph, touched: Iterable[int]) -> dict[int, list[int]]:
     """Return what comes after each thunk, or inner region, that touches a value.
 
     The keys are the first thunks of the regions that these are in.

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.backends.compiled.test_compile_time import calls_of
-from xla_server.buffers.arena import Arena
+from xla_server.buffers.arena import ArenaAllocator
 
 LAST = 20
 LIFETIMES = st.lists(
@@ -23,7 +23,7 @@ def overlap(these: Spans, others: Spans) -> bool:
 def test_a_value_has_the_lowest_memory_that_is_free_while_it_lives(
     values: list[tuple[int, Spans, bool]],
 ) -> None:
-    arena, placed = Arena(LAST), list[tuple[tuple[int, int], Spans]]()
+    arena, placed = ArenaAllocator(LAST), list[tuple[tuple[int, int], Spans]]()
     for size, lifetime, is_apart in values:
         apart = [placed[0][0]] if is_apart and placed else []
         used = apart + [span for span, others in placed if overlap(lifetime, others)]
@@ -34,6 +34,6 @@ def test_a_value_has_the_lowest_memory_that_is_free_while_it_lives(
 
 
 def test_an_allocation_does_not_look_at_each_value_that_lives_at_the_same_time() -> None:
-    arena = Arena(1000)
+    arena = ArenaAllocator(1000)
     calls = [calls_of(lambda n=n: arena.allocate(64, [(n, 1000)], ())) for n in range(1000)]  # type: ignore[misc]
     assert max(calls[500:]) < 2 * max(calls[:20])
