@@ -37,16 +37,6 @@ def copies_of(loop: stmt.For) -> int:
     return len(numbers_of(loop)) * max(inside, default=1)
 
 
-def gains(loop: stmt.For) -> bool:
-    """Return whether interleaved copies have wider accesses, or more of them in flight.
-
-    LLVM itself joins the loads of the copies of one loop, and the stores if each copy has one.
-    """
-    inside = [each for each, _ in walk(loop.body)]
-    stores = sum(isinstance(each, stmt.Store) for each in inside)
-    return stores > 1 or any(isinstance(each, stmt.For) and is_copied(each) for each in inside)
-
-
 def is_interchangeable(loop: stmt.For) -> bool:
     """Return whether no iteration of a loop reads memory that it or another one changes.
 

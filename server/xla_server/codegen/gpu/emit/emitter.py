@@ -17,7 +17,6 @@ from xla_server.codegen.compiler.python_values import WORD, Typed, whole
 from xla_server.codegen.emit.llvm import Emitter
 from xla_server.codegen.gpu.emit.copies import (
     copies_of,
-    gains,
     is_copied,
     is_interchangeable,
     numbers_of,
@@ -146,7 +145,7 @@ class _GridEmitter(Emitter):
         """
         if not is_copied(loop):
             super()._loop(loop)
-        elif copies_of(loop) <= MAX_RUN and gains(loop) and is_interchangeable(loop):
+        elif copies_of(loop) <= MAX_RUN and is_interchangeable(loop):
             self._write_copies(loop, [{}])
         else:
             for number in numbers_of(loop):
