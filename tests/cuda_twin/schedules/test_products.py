@@ -18,6 +18,8 @@ from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
 from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.example_platform.walker import run
 from tests.unit.codegen.compiled import interpreted
+from xla_server.codegen.kernel_ir.statements import For, Set
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.gpu.properties import BLOCK_THREADS, PRODUCT_TILE
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "complex64", "complex128")
@@ -169,3 +171,15 @@ def test_sums_have_the_order_that_the_ir_says(depth: int) -> None:
     (ours,), (expected,) = on_twin(module, [x, y]), interpreted(module, [x, y])
     assert_equal_bits(ours, result)
     assert_near([ours], [expected])
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_the_runs_of_a_step_stay_a_loop(depth: int) -> None:
+    """An assembler that sees all loads of a step begins with them, in registers of their own."""
+    module = module_of(jnp.matmul, numbers("float32", 32, depth), numbers("float32", depth, 32))
+    (row,) = rows_of(module)
+    sums = [
+        path for each, path in walk(kernel_of(module, row).kernel.body) if isinstance(each, Set)
+    ]
+    assert sums
+    assert all(isinstance(path[-2], For) and not path[-2].unrolled for path in sums)

@@ -133,7 +133,7 @@ class Loop(Block):
         *,
         step: int = 1,
         iterations: float | None = None,
-        unrolled: bool = False,
+        unrolled: bool | None = None,
         vectorised: bool = False,
     ) -> None:
         axis = self.axis = ir.Value(name, Type.I64)
@@ -146,9 +146,10 @@ class Loop(Block):
         self.iterations = iterations
 
         def made(body: tuple[stmt.Statement, ...]) -> stmt.For:
-            """Unroll the loop if it is short or was requested to be."""
+            """Unroll the loop if that was requested; without a request, if it is short."""
             loop = stmt.For(axis, begin, end, body, iterations, step, vectorised=vectorised)
-            return dataclasses.replace(loop, unrolled=unrolled or is_unrolled(loop))
+            is_copied = is_unrolled(loop) if unrolled is None else unrolled
+            return dataclasses.replace(loop, unrolled=is_copied)
 
         super().__init__(outside, made)
 

@@ -122,7 +122,7 @@ class LoopBuilder(GraphBuilder):
     ) -> Loop:
         """Begin the loop of a variable, over its whole range or from `low` to `high`."""
         high = loop.size if high is None else high
-        name, unrolled = self._names("i"), loop.unrolled
+        name, unrolled = self._names("i"), loop.unrolled or None
         body = Loop(outside, name, high, low, iterations=iterations, unrolled=unrolled)
         self._indices[loop], self._bodies[loop] = body.axis, body
         return body
@@ -276,7 +276,7 @@ class LoopBuilder(GraphBuilder):
             body.bounds = low, ir.plus(low, step.length)
             index = body.let(name, ir.integer_op("add", low, body.axis))
         else:
-            unrolled = group[0].loops[step.loop].unrolled
+            unrolled = group[0].loops[step.loop].unrolled or None
             body = Loop(outside, name, high, low, iterations=iterations, unrolled=unrolled)
             index = body.axis
         for reduction in group:
