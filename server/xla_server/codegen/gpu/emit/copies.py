@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.expressions import Cell, Load, known
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
-from xla_server.codegen.kernel_ir.walk import read_by, walk
+from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
 
 
 def is_copied(loop: stmt.For) -> bool:
@@ -40,14 +40,17 @@ def copies_of(loop: stmt.For) -> int:
 def is_interchangeable(loop: stmt.For) -> bool:
     """Return whether no iteration of a loop reads memory that it or another one changes.
 
-    Each array and each accumulator is changed by a single statement, whose order remains.
+    Each accumulator is changed by a single statement, each array by a single group of stores, whose
+    order remains.
     """
     changed: Counter[object] = Counter()
     read: set[object] = set()
-    for statement, _ in walk(loop.body):
+    group: object = None
+    for statement, path in walk(loop.body):
+        before, group = group, _group_of(statement, path)
         match statement:
             case stmt.Store(memory=memory):
-                changed[memory] += 1
+                changed[memory] += group is None or group != before
             case stmt.Accumulate(cell=cell):
                 changed[cell] += 1
             case stmt.Let() | stmt.For() | stmt.If():
@@ -62,6 +65,16 @@ def is_interchangeable(loop: stmt.For) -> bool:
     return all(count == 1 for count in changed.values()) and read.isdisjoint(changed)
 
 
+def in_turn(statements: Sequence[stmt.Statement]) -> list[list[stmt.Statement]]:
+    """Return statements in groups, each of which is for all copies before the next one.
+
+    Neighbouring stores to one array are a group, in which copies follow each other as they did.
+    """
+    numbered = enumerate(statements)
+    groups = itertools.groupby(numbered, lambda each: _group_of(each[1]) or each[0])
+    return [[statement for _, statement in group] for _, group in groups]
+
+
 def parts_of(
     body: Sequence[stmt.Statement],
 ) -> tuple[Sequence[stmt.Statement], Sequence[stmt.Statement], Sequence[stmt.Statement]]:
@@ -70,7 +83,7 @@ def parts_of(
     A store that has a guard is one of the rest.
     """
     loads = list(itertools.takewhile(_is_load, body))
-    stores = list(itertools.takewhile(_is_plain_store, reversed(body)))[::-1]
+    stores = list(itertools.takewhile(_group_of, reversed(body)))[::-1]
     return loads, body[len(loads) : len(body) - len(stores)], stores
 
 
@@ -80,5 +93,8 @@ def _is_load(statement: stmt.Statement) -> bool:
     return isinstance(statement.expression, Load) or statement.value.type is Type.I64
 
 
-def _is_plain_store(statement: stmt.Statement) -> bool:
-    return isinstance(statement, stmt.Store) and statement.guard is None
+def _group_of(statement: stmt.Statement, path: Path = ()) -> object:
+    """Return what neighbouring stores of a group have in common; None for other statements."""
+    if not isinstance(statement, stmt.Store) or statement.guard is not None:
+        return None
+    return statement.memory, id(path[-1]) if path else None

@@ -17,6 +17,7 @@ from xla_server.codegen.compiler.python_values import WORD, Typed, whole
 from xla_server.codegen.emit.llvm import Emitter
 from xla_server.codegen.gpu.emit.copies import (
     copies_of,
+    in_turn,
     is_copied,
     is_interchangeable,
     numbers_of,
@@ -167,22 +168,24 @@ class _GridEmitter(Emitter):
             return
         loads, middle, stores = parts_of(loop.body)
         self._write_in_turn(loads, copies)
-        for values in copies:
-            self._values.update(values)
-            self._write_all(middle)
-            values |= {s.value: self._values[s.value] for s in middle if isinstance(s, Let)}
+        self._write_each(middle, copies)
         self._write_in_turn(stores, copies)
 
     def _write_in_turn(
         self, statements: Sequence[Statement], copies: Sequence[dict[Value, Typed]]
     ) -> None:
-        """Write each statement for all copies, before the next one."""
-        for statement in statements:
-            for values in copies:
-                self._values.update(values)
-                self._write(statement)
-                if isinstance(statement, Let):
-                    values[statement.value] = self._values[statement.value]
+        """Write each group of statements for all copies, before the next one."""
+        for group in in_turn(statements):
+            self._write_each(group, copies)
+
+    def _write_each(
+        self, statements: Sequence[Statement], copies: Sequence[dict[Value, Typed]]
+    ) -> None:
+        """Write all statements for each copy in turn, with its values."""
+        for values in copies:
+            self._values.update(values)
+            self._write_all(statements)
+            values |= {s.value: self._values[s.value] for s in statements if isinstance(s, Let)}
 
     def _vector_request(self, loop: For) -> None:
         """Return no request: a thread has no vectors."""

@@ -54,7 +54,11 @@ def loop_of(*body: Statement) -> For:
         ((LOAD, ADD, STORE), True),
         ((LOAD, SUM), True),
         ((loop_of(LOAD, If(condition("lt", AXIS, 2), (SUM,))),), True),
-        ((LOAD, ADD, STORE, dataclasses.replace(STORE, index=Index(0))), False),
+        # Neighbouring stores to an array keep their order.
+        ((LOAD, ADD, STORE, dataclasses.replace(STORE, index=Index(0))), True),
+        ((LOAD, STORE, ADD, dataclasses.replace(STORE, index=Index(0))), False),
+        ((LOAD, dataclasses.replace(STORE, guard=condition("lt", AXIS, 2)), STORE), False),
+        ((LOAD, If(condition("lt", AXIS, 2), (STORE,)), STORE), False),
         ((LOAD, SUM, Store(WRITE, Type.F32, AXIS, CELL)), False),
         ((Let(DOUBLE, Load(WRITE, Type.F32, AXIS)), STORE), False),
         ((Store(SHARED, Type.F32, AXIS, ZERO), Let(ELEMENT, Load(SHARED, Type.F32, AXIS))), False),
@@ -93,6 +97,20 @@ def test_stores_to_each_of_two_results_follow_each_other() -> None:
     text = str(grid_module({"k": GridKernel(kernel)}, DEVICE))
     bases = re.findall(r"inttoptr i64 (\S+) to", text)
     assert [len(list(each)) for _, each in itertools.groupby(bases)] == [4, 4, 4]
+
+
+def test_stores_to_one_array_keep_their_order() -> None:
+    """The last of several stores to an element remains the last one."""
+    twice = For(AXIS, Index(0), Index(2), (LOAD, ADD, STORE, at_next(STORE)), 2, unrolled=True)
+    kernel = Kernel((READ, WRITE), (), (parallel(twice, items=1),))
+    text = str(grid_module({"k": GridKernel(kernel)}, DEVICE))
+    sums = re.findall(r"(\S+) = fadd", text)
+    assert len(sums) == 2
+    assert re.findall(r"store float (\S+),", text) == [sums[0], sums[0], sums[1], sums[1]]
+
+
+def at_next(store: Store) -> Store:
+    return dataclasses.replace(store, index=Index(1, ((AXIS, 1),)))
 
 
 def test_stores_of_copies_follow_their_values() -> None:
