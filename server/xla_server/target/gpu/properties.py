@@ -15,6 +15,10 @@ ACCESS_BYTES = 16
 MAX_RUN = 8
 """Most neighbouring elements that a thread computes: the code is repeated for each."""
 
+MAX_THREAD_VALUES = 32
+"""Most values that a thread loads before it stores: half of the 64 registers with which half of the
+threads of a multiprocessor are resident."""
+
 BYTES_IN_FLIGHT = 32
 """Bytes of the loads that a thread has in flight: 64 KiB for 2048 threads. To use 4.8 TB/s at a
 latency of a microsecond, each of 132 multiprocessors must have 36 KiB in flight."""

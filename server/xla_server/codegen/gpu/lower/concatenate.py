@@ -1,6 +1,8 @@
 """Lowering of concatenates, and of fusions that end in one, for a GPU."""
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from xla_contract.ops.control.fusion import FusionKind
@@ -27,12 +29,15 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.recomputation import LoopNestCosts
-from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.collapse import Make, collapsed
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.nests.pieces import Box
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Node, Reduction, Store
 from xla_server.codegen.trace.tracer import Index, Origins
+from xla_server.ir.analysis.affine import Affine
 from xla_server.ir.module import HloInstruction
+from xla_server.target.gpu.properties import ACCESS_BYTES, MAX_RUN, SECTOR_BYTES, WARP
 from xla_server.target.target import Target
 
 MAX_BOXES: Final = 64
@@ -73,7 +78,8 @@ def joined_kernel(task: LoopTask) -> LoopKernel:
     kernels: list[Kernel] = []
     evaluated: dict[HloInstruction, float] = {}
     for first in range(0, len(boxes), MAX_BOXES):
-        nests = _nests(boxes[first : first + MAX_BOXES], make, task.target)
+        found = boxes[first : first + MAX_BOXES]
+        nests = _nests(found, root.attributes.dimension, make, task)
         grid = fitting_bits(box_kernel(nests, _largest(buffers)))
         updates = (result,) if len(boxes) > MAX_BOXES else ()
         thunks.append(grid_thunk(task.name, grid, buffers, updates=updates))
@@ -87,14 +93,56 @@ def _largest(buffers: Sequence[Value]) -> int:
     return max(value.shape.element_count for value in buffers)
 
 
-def _nests(boxes: Sequence[Box], make: Maker, target: Target) -> list[Nest]:
+def _nests(boxes: Sequence[Box], dimension: int, make: Maker, task: LoopTask) -> list[Nest]:
+    """Return a nest for each box, but one for neighbours that are narrow."""
     origins: list[Node | Reduction] = []
-    nests = []
-    for box in boxes:
 
-        def made(index: Index, box: Box = box) -> Sequence[Store]:
+    def nest(sizes: Sequence[int], made: Make) -> Nest:
+        return Nest(*collapsed(sizes, made), task.target, origins=origins)
+
+    def of_box(box: Box) -> Nest:
+        def made(index: Index) -> Sequence[Store]:
             return make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
 
-        sizes = [high - low for low, high in box]
-        nests.append(Nest(*collapsed(sizes, made), target, origins=origins))
+        return nest([high - low for low, high in box], made)
+
+    def of_rows(group: Sequence[Box]) -> Nest:
+        inside = [
+            tuple(map(Affine, at))
+            for box in group
+            for at in itertools.product(*itertools.starmap(range, box[dimension:]))
+        ]
+
+        def made(index: Index) -> Sequence[Store]:
+            return [store for at in inside for store in make((*index, *at))]
+
+        return nest([high for _, high in group[0][:dimension]], made)
+
+    nests: list[Nest] = []
+    width = task.values[0].shape.element_type.byte_width
+    for group in _narrow_neighbours(boxes, dimension, width):
+        shared = of_rows(group) if len(group) > 1 else None
+        if shared is None or reductions_of(shared.stores):
+            nests += map(of_box, group)
+        else:
+            nests.append(shared)
     return nests
+
+
+def _narrow_neighbours(boxes: Sequence[Box], dimension: int, width: int) -> Iterator[list[Box]]:
+    """Yield boxes in groups of which a thread stores whole rows, or of one box.
+
+    Threads of a warp would store each element of a box narrower than an access to another sector.
+    """
+    group: list[Box] = []
+    used = 0
+    rows = math.prod(high for _, high in boxes[0][:dimension])
+    most = min(SECTOR_BYTES, MAX_RUN * width) if rows >= WARP else 0
+    for box in boxes:
+        own = math.prod(high - low for low, high in box[dimension:]) * width
+        if group and (own >= ACCESS_BYTES or used + own > most):
+            yield group
+            group, used = [], 0
+        group.append(box)
+        used = used + own if own < ACCESS_BYTES else most
+    yield group
