@@ -43,6 +43,27 @@ def test_reduce_precision_and_stochastic_convert(kind: E) -> None:
         rows.stochastically_converted(kind).of_normal_numbers.check(both)
 
 
+def test_magnitudes_of_numbers_of_all_sizes() -> None:
+    """They are computed in F32, where squares overflow and underflow, and rounded correctly."""
+    draw = np.random.default_rng(7)
+    sizes = np.ldexp(1 + draw.random((2, 20_000)), draw.integers(-150, 128, (2, 20_000)))
+    near = np.stack([sizes[0], sizes[0] * np.exp2(draw.integers(-14, 1, 20_000))])
+    parts = np.concatenate([sizes, near, sizes[:, ::-1]], 1).astype(np.float32)
+    ends = np.float32([0.0, -0.0, 1.0, 1e-45, 3e38, np.inf, -np.inf, np.nan])
+    x = np.concatenate([parts[0], np.repeat(ends, ends.size)]).astype(np.complex64)
+    x.imag = np.concatenate([-parts[1], np.tile(ends, ends.size)])
+    ((ours, expected),) = both(ops.abs, x)
+    with np.errstate(all="ignore"):
+        right = np.hypot(x.real.astype(np.float64), x.imag).astype(np.float32)
+    is_known = ~(np.isnan(x.real) | np.isnan(x.imag))
+    # Subnormal results are rounded twice.
+    is_normal = is_known & (right >= np.finfo(np.float32).tiny)
+    assert_equal_bits(ours[is_normal], right[is_normal])
+    np.testing.assert_array_max_ulp(ours[is_known], right[is_known], 1)
+    assert np.isnan(ours[~is_known]).all()
+    assert_equal_bits(np.isnan(ours), np.isnan(expected))
+
+
 def test_a_number_is_stored_once() -> None:
     """It may be written over the one that it is computed from."""
     module = built(lambda x: ops.add(x, x), [np.int64(1)])

@@ -122,18 +122,35 @@ def one(z: Complex) -> Complex:
     return Complex(z.real.constant(1), z.real.constant(0))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Squares:
+    """Bounds between which squares and their rounding errors are exact, and a factor for others."""
+
+    large: float
+    small: float
+    scale: float
+
+
+_SQUARES = {
+    "f32": _Squares(2.0**60, 2.0**-40, 2.0**100),
+    "f64": _Squares(2.0**500, 2.0**-450, 2.0**600),
+}
+
+
 def magnitude(z: Complex) -> Value:
     """Return |z|, correctly rounded except for rare ties; NaN if a part is NaN."""
-    if z.real.type == "f32":
+    if z.real.type == "f32" and not _is_for_gpu(z.real):
         # Parts of F32 are squared in F64, so that the rounding errors are far below F32's
         # precision.
         x, y = to("f64", z.real), to("f64", z.imag)
         return to("f32", sqrt(x * x + y * y))
     x, y = abs(z.real), abs(z.imag)
     x, y = select(y > x, y, x), select(y > x, x, y)
-    large, small = x > 2.0**500, x < 2.0**-450
-    scale = select(large, x.constant(2.0**-600), select(small, x.constant(2.0**600), x.constant(1)))
-    back = select(large, x.constant(2.0**600), select(small, x.constant(2.0**-600), x.constant(1)))
+    bounds = _SQUARES[z.real.type]
+    large, small, same = x > bounds.large, x < bounds.small, x.constant(1)
+    down, up = x.constant(1 / bounds.scale), x.constant(bounds.scale)
+    scale = select(large, down, select(small, up, same))
+    back = select(large, up, select(small, down, same))
     x, y = x * scale, y * scale
     near = sqrt(fma(x, x, y * y))
     square, rest = exact_product(near, near)
@@ -154,9 +171,14 @@ def sines(angle: Value) -> tuple[Value, Value]:
     A module for a GPU has its triple from the beginning, and holds all functions that it calls.
     """
     b = angle.builder
-    function = SIN_AND_COS if b.module.triple.startswith("nvptx") else SINES
+    function = SIN_AND_COS if _is_for_gpu(angle) else SINES
     pair = function.call(b, [angle.code])
     return angle.made(b.extract_value(pair, 0)), angle.made(b.extract_value(pair, 1))
+
+
+def _is_for_gpu(x: Value) -> bool:
+    """Return whether a value is one of a GPU, many of which do little in F64."""
+    return bool(x.builder.module.triple.startswith("nvptx"))
 
 
 def _is_not_zero(z: Complex) -> Value:
