@@ -15,6 +15,10 @@ ACCESS_BYTES = 16
 MAX_RUN = 8
 """Most neighbouring elements that a thread computes: the code is repeated for each."""
 
+WIDE_THREADS = 512
+"""Threads of a multiprocessor that keep its units for F64 busy: four warps for each of its four
+schedulers, which wait eight cycles for a result. A thread has up to 128 registers then."""
+
 MAX_THREAD_VALUES = 32
 """Most values that a thread loads before it stores: half of the 64 registers with which half of the
 threads of a multiprocessor are resident."""

@@ -40,8 +40,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     Value,
 )
 from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Shuffle, Statement
-from xla_server.codegen.kernel_ir.walk import meets
-from xla_server.target.gpu.properties import ACCESS_BYTES, FLAG_BYTES, MAX_RUN, WARP
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import meets, read_by, walk
+from xla_server.target.gpu.properties import ACCESS_BYTES, FLAG_BYTES, MAX_RUN, WARP, WIDE_THREADS
 from xla_server.target.machine import Machine
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -86,7 +87,7 @@ def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> 
         raise ValueError("a parallel loop of a GPU must do one work item for each thread")
     pointer = ir.PointerType(ir.IntType(8), GLOBAL)
     form = ir.FunctionType(ir.VoidType(), [pointer] * len(kernel.buffers))
-    code = _Kernel(module, form, symbol, grid.threads)
+    code = _Kernel(module, form, symbol, grid)
     for argument in code.args:
         argument.attributes.align = ACCESS_BYTES
 
@@ -98,18 +99,25 @@ def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> 
 
 
 class _Kernel(ir.Function):  # type: ignore[misc]
-    """A function with the number of threads of a block, by which registers are limited."""
+    """A function with the number of threads of a block, by which registers are limited.
 
-    def __init__(self, module: Any, form: Any, symbol: str, threads: int) -> None:
+    One that computes in C128 has the blocks that a multiprocessor needs, too: without that ptxas
+    spills registers to make room for more blocks.
+    """
+
+    def __init__(self, module: Any, form: Any, symbol: str, grid: GridKernel) -> None:
         super().__init__(module, form, symbol)
         self.calling_convention = "ptx_kernel"
-        self._threads = threads
+        self._limits = {"maxntid": grid.threads}
+        if any(part.type is Type.C128 for s, _ in walk(grid.kernel.body) for part in read_by(s)):
+            self._limits["minctasm"] = max(1, WIDE_THREADS // grid.threads)
 
     def descr_prototype(self, buf: list[str]) -> None:
         """Append the head; llvmlite has no string attributes."""
         head: list[str] = []
         super().descr_prototype(head)
-        buf.append(f'{"".join(head).rstrip()} "nvvm.maxntid"="{self._threads}"\n')
+        limits = (f' "nvvm.{name}"="{number}"' for name, number in self._limits.items())
+        buf.append(f"{''.join(head).rstrip()}{''.join(limits)}\n")
 
 
 class _GridEmitter(Emitter):

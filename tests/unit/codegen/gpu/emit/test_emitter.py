@@ -1,6 +1,8 @@
 """The LLVM text of kernels for a GPU, and the kernels that have none."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from tests.cuda_twin.device.twin import DEVICE
 from tests.cuda_twin.programs import kernels_of
 from tests.unit.codegen.compiled import built
 from tests.unit.codegen.trace import elementwise_rows as rows
-from xla_client import ops
+from xla_client import Op, ops
 from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.gpu.emit.emitter import DATA_LAYOUT, TRIPLE, grid_module
 from xla_server.codegen.gpu.grid import GridKernel
@@ -65,6 +67,23 @@ def test_a_kernel_has_pointers_to_global_memory_and_a_number_of_threads() -> Non
     assert head.startswith('define ptx_kernel void @"k0"(')
     assert head.count("addrspace(1)* align 16") == 3
     assert head.endswith('"nvvm.maxntid"="256"')
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "limits"),
+    [
+        (ops.exp, np.complex64, '"nvvm.maxntid"="256" "nvvm.minctasm"="2"'),
+        # The sum is one of F32.
+        (lambda x: x + x, np.complex64, '"nvvm.maxntid"="256"'),
+        (ops.exp, np.float64, '"nvvm.maxntid"="256"'),
+    ],
+)
+def test_a_kernel_that_computes_in_c128_says_how_many_blocks_it_needs(
+    function: Callable[[Op], Op], dtype: Any, limits: str
+) -> None:
+    text = str(grid_module(kernels_of(built(function, [np.zeros(8, dtype)])), DEVICE))
+    (head,) = re.findall(r"^define ptx_kernel .*$", text, re.MULTILINE)
+    assert head.endswith(f") {limits}")
 
 
 def test_a_module_has_several_kernels_and_each_function_once() -> None:
