@@ -77,6 +77,20 @@ def write(builder: Any, address: Any, index: Any, value: Any) -> None:
     builder.store_atomic(value, pointer, "seq_cst", 8)
 
 
+@instruction_of(types.int64(types.int64, types.int64))
+def quotient(builder: Any, dividend: Any, divisor: Any) -> Any:
+    """Return the quotient, rounded down, of a number that is not negative by one above 0."""
+    return builder.udiv(dividend, divisor)
+
+
+@instruction_of(types.void())
+def pause(builder: Any) -> None:
+    """Write x86's PAUSE, the hint of a spin loop; nothing on other processors."""
+    if HAS_CYCLES:
+        kind = ir.FunctionType(ir.VoidType(), [])
+        builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
+
+
 @instruction_of(types.int64())
 def cycles(builder: Any) -> Any:
     """Return the processor's time stamp counter; 0 on processors without one for user code."""

@@ -3,13 +3,7 @@
 The layout of records and slots is in runtime/collective_records.py, which imports no compiler.
 """
 
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-
 from xla_server.buffers.code import BY_POSITION
-from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.collective_records import (
     COPIED,
@@ -33,10 +27,10 @@ from xla_server.runtime.collective_records import (
 )
 from xla_server.runtime.native import (
     COPY_BYTES,
-    HAS_CYCLES,
     callee,
     copy_bytes,
     foreign,
+    pause,
     read,
     write,
 )
@@ -53,14 +47,6 @@ def wait_between_polls(record: int, left: int) -> None:
         _sched_yield(())
     else:
         pause()
-
-
-@instruction_of(types.void())
-def pause(builder: Any) -> None:
-    """Write x86's PAUSE, the hint of a spin loop; nothing on other processors."""
-    if HAS_CYCLES:
-        kind = ir.FunctionType(ir.VoidType(), [])
-        builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
 
 
 @callee  # type: ignore[untyped-decorator]

@@ -97,7 +97,7 @@ def test_each_core_has_a_thread(cores: int) -> None:
 
 
 def test_loops_have_helpers_once_the_system_gives_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KernelThreads, "_work", lambda _: None)
+    monkeypatch.setattr(KernelThreads, "_work", lambda *_: None)
     threads = KernelThreads(Kernels(machine=Machine.avx2()), 3)
     with no_threads():
         threads.start()
