@@ -274,7 +274,7 @@ def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
         call.add(plan, matrices, values, *packed, status, updates=(matrices,))
         count = plan.columns if call.option("mode") == "S" else plan.left
         kept = (plan.rows, count), sizes[1]
-        # What a batched plan has of v is transposed, beside the adjoint.
+        # A batched plan has v itself, not its adjoint.
         turned = not is_wide, is_wide == plan.is_batched
         vectors = [
             call.row_major(each, *pair) if turns else call.first(each, *pair)
