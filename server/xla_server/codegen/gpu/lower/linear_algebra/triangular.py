@@ -188,7 +188,7 @@ def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
 
 
 def add_conjugates(lowering: Lowering, value: Value) -> None:
-    """Add a kernel that conjugates an array in place."""
+    """Add a kernel that overwrites an array with its conjugates."""
     kind, parts = _real_of(value.shape.element_type)
     if parts == 1:
         return
