@@ -105,7 +105,8 @@ def solver_plans() -> Iterator[SolverPlan]:
         for is_left, is_adjoint in itertools.product((True, False), repeat=2):
             yield ReflectedPlan(element, batch, 7, 6, 5, is_left, is_adjoint)
         for is_lower, has_vectors in itertools.product((True, False), repeat=2):
-            yield EigenPlan(element, batch, 6, is_lower, has_vectors)
+            for order in (6, 40):
+                yield EigenPlan(element, batch, order, is_lower, has_vectors)
         for rows, columns, left in ((7, 5, 7), (7, 5, 5), (7, 5, 0), (6, 6, 6)):
             yield SingularPlan(element, batch, rows, columns, left)
 
@@ -230,8 +231,10 @@ def _matrices(plan: SolverPlan) -> Buffers:
     if isinstance(plan, EigenPlan):
         diagonals = arrays[0][:, :: plan.order + 1]
         diagonals[:] = diagonals.real
-    status = np.full((plan.batch, 1), -1, np.int32)
-    return Buffers((*arrays, status), tuple(range(len(plan.parts))))
+    is_untouched = isinstance(plan, QrPlan) and plan.is_batched
+    status = np.full((plan.batch, 1), 0 if is_untouched else -1, np.int32)
+    written, tables = tuple(range(len(plan.parts))), tuple(range(plan.tables))
+    return Buffers((*arrays, status), written, tables, plan.batch)
 
 
 def run(driver: Driver, prepared: Any, given: Buffers) -> list[Any]:
@@ -338,6 +341,7 @@ def _recomposed(plan: EigenPlan | SingularPlan, results: Sequence[Any]) -> list[
     else:
         left = vectors[0].reshape(plan.batch, plan.left, plan.rows).swapaxes(1, 2)
         right = vectors[1].reshape(plan.batch, plan.columns, plan.columns).swapaxes(1, 2)
+        right = right.conj().swapaxes(1, 2) if plan.is_batched else right
     made = (left[:, :, : values.shape[1]] * values[:, None, :]) @ right
     return [made, left.conj().swapaxes(1, 2) @ left, right @ right.conj().swapaxes(1, 2)]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from tests.cuda_twin.bindings.memory import matrix, scalar, table
+from tests.cuda_twin.bindings.memory import elements, matrix, scalar, table
+from tests.cuda_twin.libraries import lapack
 
 
 class ComputeType(enum.IntEnum):
@@ -120,3 +121,35 @@ strsm, strsm_batched = (functools.partial(f, np.float32) for f in (_trsm, _trsm_
 dtrsm, dtrsm_batched = (functools.partial(f, np.float64) for f in (_trsm, _trsm_batched))
 ctrsm, ctrsm_batched = (functools.partial(f, np.complex64) for f in (_trsm, _trsm_batched))
 ztrsm, ztrsm_batched = (functools.partial(f, np.complex128) for f in (_trsm, _trsm_batched))
+
+
+def _getrf_batched(
+    dtype: Any, handle: int, n: int, a: int, lda: int, p: int, info: int, batch_size: int
+) -> None:
+    pivots = elements(p, np.int32, n * batch_size).reshape(batch_size, n)
+    states = elements(info, np.int32, batch_size)
+    for number, place in enumerate(table(a, batch_size)):
+        states[number] = lapack.getrf(matrix(place, dtype, n, n, lda), pivots[number])
+
+
+def _geqrf_batched(
+    dtype: Any,
+    handle: int,
+    m: int,
+    n: int,
+    aarray: int,
+    lda: int,
+    tau_array: int,
+    info: int,
+    batch_size: int,
+) -> None:
+    elements(info, np.int32, 1)[0] = 0
+    for place, tau in zip(table(aarray, batch_size), table(tau_array, batch_size), strict=True):
+        lapack.geqrf(matrix(place, dtype, m, n, lda), elements(tau, dtype, min(m, n)))
+
+
+for _letter, _dtype in zip(
+    "sdcz", (np.float32, np.float64, np.complex64, np.complex128), strict=True
+):
+    globals()[f"{_letter}getrf_batched"] = functools.partial(_getrf_batched, _dtype)
+    globals()[f"{_letter}geqrf_batched"] = functools.partial(_geqrf_batched, _dtype)

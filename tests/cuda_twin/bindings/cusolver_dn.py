@@ -136,8 +136,60 @@ def _gesvd(dtype: Any, handle: int, jobu: int, jobvt: int, m: int, n: int, *give
     _state(info, lapack.gesvd(mode, matrix(a, dtype, m, n, lda), values, *vectors))
 
 
+SMALL = 32
+"""Rows and columns of the largest matrix of a batch that Jacobi's method takes."""
+
+_EIGEN, _SINGULAR = -1, -2
+
+
+def create_syevj_info() -> int:
+    """Return options of eigenvalues."""
+    return _EIGEN
+
+
+def create_gesvdj_info() -> int:
+    """Return options of singular values."""
+    return _SINGULAR
+
+
+def _syevj_batched(
+    dtype: Any, handle: int, jobz: int, uplo: int, n: int, a: int, lda: int, w: int, *room: int
+) -> None:
+    *work, info, params, batch_size = room
+    if params != _EIGEN:
+        raise ValueError("options must be those of eigenvalues")
+    _fill(dtype, *work)
+    forms = "NV"[jobz], "L" if uplo == FillMode.LOWER else "U"
+    real = np.zeros(0, dtype).real.dtype
+    for number in range(batch_size):
+        given = matrix(a + number * lda * n * np.dtype(dtype).itemsize, dtype, n, n, lda)
+        values = elements(w + number * n * real.itemsize, real, n)
+        _state(info + 4 * number, lapack.syevd(*forms, given, values))
+
+
+def _gesvdj_batched(dtype: Any, handle: int, jobz: int, m: int, n: int, *given: int) -> None:
+    a, lda, s, u, ldu, v, ldv, *work, info, params, batch_size = given
+    if params != _SINGULAR or max(m, n) > SMALL:
+        raise ValueError(f"a matrix must be small, got {m} rows, {n} columns")
+    _fill(dtype, *work)
+    real, width = np.zeros(0, dtype).real.dtype, np.dtype(dtype).itemsize
+    for number in range(batch_size):
+        vectors = [
+            matrix(place + number * ahead * count * width, dtype, count, count, ahead)
+            for place, ahead, count in ((u, ldu, m), (v, ldv, n))
+            if jobz
+        ]
+        of = matrix(a + number * lda * n * width, dtype, m, n, lda)
+        values = elements(s + number * min(m, n) * real.itemsize, real, min(m, n))
+        _state(info + 4 * number, lapack.gesvd("NA"[jobz], of, values, *vectors))
+        for each in vectors[1:]:
+            each[:] = each.conj().T.copy()
+
+
 _NAMES = {"potrf": _potrf, "getrf": _getrf, "geqrf": _geqrf, "gesvd": _gesvd}
 _REAL = {"orgqr": _orgqr, "ormqr": _ormqr, "syevd": _syevd}
+_REAL_BATCHES = {"syevj": _syevj_batched, "gesvdj": _gesvdj_batched}
+_COMPLEX_BATCHES = {"heevj": _syevj_batched, "gesvdj": _gesvdj_batched}
 _COMPLEX = {"ungqr": _orgqr, "unmqr": _ormqr, "heevd": _syevd}
 
 for _letter, _dtype in zip(
@@ -146,4 +198,7 @@ for _letter, _dtype in zip(
     for _name, _function in (_NAMES | (_COMPLEX if _letter in "cz" else _REAL)).items():
         globals()[f"{_letter}{_name}_buffer_size"] = functools.partial(_room, _dtype)
         globals()[f"{_letter}{_name}"] = functools.partial(_function, _dtype)
+    for _name, _function in (_COMPLEX_BATCHES if _letter in "cz" else _REAL_BATCHES).items():
+        globals()[f"{_letter}{_name}_batched_buffer_size"] = functools.partial(_room, _dtype)
+        globals()[f"{_letter}{_name}_batched"] = functools.partial(_function, _dtype)
     globals()[f"{_letter}potrf_batched"] = functools.partial(_potrf_batched, _dtype)

@@ -198,13 +198,23 @@ def _form(plan: FftPlan) -> dict[str, str]:
 
 
 def _call(plan: SolverPlan, addresses: Sequence[int]) -> None:
-    """Call a routine for each matrix of a batch, of which one follows the other."""
-    for number in range(plan.batch):
-        parts = [
-            _memory(address + number * count * element.byte_width, element.dtype, count)
-            for address, (element, count) in zip(addresses, plan.parts, strict=True)
+    """Call a routine for each matrix of a batch: at its address, or one behind the other."""
+    batch = plan.batch
+    *tables, _ = (*addresses[len(plan.parts) :], 0)
+    places = np.array(
+        [
+            [address + number * count * element.byte_width for number in range(batch)]
+            for address, (element, count) in zip(addresses, plan.parts, strict=False)
         ]
-        parts[-1][0] = _called(plan, *parts[:-1])
+    )
+    for table in tables:
+        places[: plan.tables] = _memory(table, np.int64, plan.tables * batch).reshape(-1, batch)
+    for given in places.T.tolist():
+        *parts, status = (
+            _memory(place, element.dtype, count)
+            for place, (element, count) in zip(given, plan.parts, strict=True)
+        )
+        status[0] = _called(plan, *parts)
 
 
 def _turned(numbers: Any, rows: int, columns: int) -> Any:
@@ -234,5 +244,9 @@ def _called(plan: SolverPlan, first: Any, second: Any, *more: Any) -> int:
             mode = "N" if not plan.left else "A" if plan.left == plan.rows else "S"
             sizes = (plan.rows, plan.left), (plan.columns, plan.columns)
             vectors = [_turned(each, *pair) for each, pair in zip(more, sizes, strict=False)]
-            return lapack.gesvd(mode, _turned(first, plan.rows, plan.columns), second, *vectors)
+            matrix = _turned(first, plan.rows, plan.columns)
+            info = lapack.gesvd(mode, matrix, second, *vectors)
+            if plan.is_batched and vectors:
+                vectors[1][:] = vectors[1].conj().T.copy()
+            return info
     raise ValueError(f"no library computes {plan.text}")

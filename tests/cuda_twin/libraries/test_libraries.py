@@ -1,6 +1,8 @@
 """Plans by the code that calls NVIDIA's libraries, over bindings on the host, beside the twin."""
 
+import contextlib
 import dataclasses
+import gc
 import importlib
 import sys
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from tests.cuda.checks import library_checks
 from tests.cuda.checks.convolution_checks import SQUARE, convolution_plans
 from tests.cuda.checks.library_checks import assert_right, buffers_of, plan_checks, run
 from tests.cuda_twin import bindings
-from tests.cuda_twin.bindings import cublas_lt, cudnn, cufft
+from tests.cuda_twin.bindings import cublas, cublas_lt, cudnn, cufft, cusolver_dn
 from tests.cuda_twin.device.driver import SmallTwin, TwinDriver
 from tests.cuda_twin.libraries.by_numpy import compute
 from xla_contract.types.element_type import ElementType as E
@@ -23,11 +25,26 @@ from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryE
 from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError, cudnn_backend
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan, FftPlan, LibraryPlan
+from xla_server.codegen.gpu.plans.solver_plans import (
+    EigenPlan,
+    LuPlan,
+    QrPlan,
+    SingularPlan,
+    SolverPlan,
+)
 
 PACKAGE = "xla_server.backends.cuda.worker.libraries"
 MODULES = tuple(
     f"{PACKAGE}.{name}"
-    for name in ("cublaslt", "cublas", "cusolver", "cusolver_lapack", "cufft", "cudnn")
+    for name in (
+        "cublaslt",
+        "cublas",
+        "cusolver",
+        "cusolver_lapack",
+        "cusolver_batches",
+        "cufft",
+        "cudnn",
+    )
 )
 PLANS = [*library_checks.plans(), *convolution_plans()]
 PRODUCT = library_checks.product(E.F32, E.F32, (1, 33, 17, 65), (False, False))
@@ -98,6 +115,53 @@ def test_descriptions_are_destroyed_with_what_was_prepared() -> None:
     assert len(cublas_lt.descriptions) == before + 4
     del prepared
     assert len(cublas_lt.descriptions) == before
+
+
+@pytest.mark.parametrize(
+    ("plan", "module", "name"),
+    [
+        (PRODUCT, cublas_lt, "create"),
+        (FftPlan(E.C64, 1, (8,), is_inverse=False), cufft, "create"),
+        (ConvolutionPlan(SQUARE), cudnn_backend, "library"),
+    ],
+)
+def test_what_was_not_prepared_is_dropped_without_an_error(
+    plan: LibraryPlan, module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> None:
+        raise OSError("no library")
+
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    monkeypatch.setattr(module, name, refused)
+    with contextlib.suppress(OSError, LibraryError):
+        Libraries(TwinDriver()).prepare(plan)
+    gc.collect()
+    assert raised == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "module", "name"),
+    [
+        (LuPlan(E.F32, 100, 4, 4), cublas, "sgetrf_batched"),
+        (QrPlan(E.C64, 100, 4, 3), cublas, "cgeqrf_batched"),
+        (EigenPlan(E.F64, 100, 4, True, True), cusolver_dn, "dsyevj_batched"),
+        (SingularPlan(E.C64, 100, 4, 3, 4), cusolver_dn, "cgesvdj_batched"),
+    ],
+)
+def test_a_batch_is_one_call(
+    plan: SolverPlan, module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routine, batches = getattr(module, name), list[int]()
+
+    def counted(*given: int) -> None:
+        batches.append(given[-1])
+        routine(*given)
+
+    monkeypatch.setattr(module, name, counted)
+    driver = Bound()
+    run(driver, driver.prepare(plan), buffers_of(plan))
+    assert batches == [100]
 
 
 def test_a_product_without_an_algorithm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conformance import oracle, test_on_cpu
 from tests.conformance.sweep.draws.depth import FULL
-from tests.cuda.checks.fault_checks import ENDLESS_KERNEL, LONG_KERNEL, FaultChecks
+from tests.cuda.checks.fault_checks import ENDLESS, ENDLESS_KERNEL, LONG_KERNEL, FaultChecks
 from tests.cuda.checks.outcomes import Status, outcomes
 from tests.cuda.checks.platform_checks import GROUPS, Sides
 from tests.cuda.programs import of_corpus
@@ -107,6 +107,10 @@ def test_launched_executions_are_enqueued_behind_each_other(
 @pytest.mark.parametrize("text", [ENDLESS_KERNEL, LONG_KERNEL])
 def test_a_kernel_is_stopped_while_it_runs(text: str) -> None:
     FaultChecks(Sides(shared_platform())).stopped(text, np.int32(1))
+
+
+def test_a_loop_of_launches_is_stopped_while_it_runs() -> None:
+    FaultChecks(Sides(shared_platform())).stopped(ENDLESS, np.ones(4096, np.float32))
 
 
 def test_kernels_that_the_driver_compiles_are_logged_once(

@@ -131,7 +131,7 @@ FACTS = {
         *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),
     },
     "codegen/gpu/emit/ptx_child.py": {"_SPEED"},
-    "codegen/gpu/plans/solver_plans.py": {"MAX_CALLS", "_LARGEST"},
+    "codegen/gpu/plans/solver_plans.py": {"MAX_CALLS", "SMALL", "_LARGEST", "_SIZE_FOR_MATRICES"},
     "codegen/compiler/llvm_text.py": {"ELEMENT_BYTES"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/schedules/nests/pieces.py": {"_LINE"},

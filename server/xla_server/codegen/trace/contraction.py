@@ -9,7 +9,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.codegen.kernel_ir.unrolling import MAX_COPIES
 from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
-from xla_server.codegen.trace.graph import Node, ReductionResult
+from xla_server.codegen.trace.graph import Immediate, Node, ReductionResult
 from xla_server.codegen.trace.reductions import sum_of, window_position
 from xla_server.codegen.trace.tracer import NEVER, Index, Tracer
 from xla_server.ir.analysis.affine import ZERO, Affine, Variable, variable
@@ -70,7 +70,9 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
         inputs = Variable(kernel[numbers.kernel_input_feature_dimension], "k")
         offsets = [variable(loop) for loop in window]
         product: Node = yield _product(t, i, index, wide, offsets, variable(inputs))
-        loops = tuple(loop for loop in (*window, inputs) if loop.size != 1)
+        # A window that meets no element adds up zeros.
+        is_zero = isinstance(product, Immediate) and product.constant == zero(wide).constant
+        loops = tuple(loop for loop in (*window, inputs) if loop.size != 1 and not is_zero)
         if not loops:
             # If the convolution is a dot, a sum of one product is that product, even -0. Other sums
             # begin with +0 and so are never -0.

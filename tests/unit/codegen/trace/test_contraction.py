@@ -106,6 +106,13 @@ INSIDE = "bit_and(ge(i1+k+-1, 0), lt(i1+k+-1, 6))"
             "window={size=3}",
             "[k<3 k<2: add(a, mul(x0[k+2*i1+2*k], x1[i2+4*k+8*k]))]",
         ),
+        # Every element under the window is a hole.
+        (
+            ["f32[1,6,2]", "f32[1,2,4]"],
+            "f32[1,5,4]",
+            "window={size=1 stride=2 pad=-1_0 lhs_dilate=2}",
+            "add(0.0, 0.0)",
+        ),
         # Padding takes no part in the sum, whatever the weight is.
         (
             ["f32[1,6,1]", "f32[3,1,4]"],

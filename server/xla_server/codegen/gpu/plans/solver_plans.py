@@ -1,4 +1,4 @@
-"""Plans of LAPACK's routines on a GPU: one call of a library's routine for each matrix of a batch.
+"""Plans of LAPACK's routines on a GPU: one call of a library's routine for a batch or each matrix.
 
 Their matrices are column-major, unlike those of other plans. Operations are those of LAPACK Working
 Note 41, and of Golub and Van Loan, Matrix Computations, where they depend on convergence.
@@ -13,7 +13,13 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
 
 MAX_CALLS = 64
-"""Calls of one plan: a device takes longer for each than a processor for a small matrix."""
+"""Calls of one plan for small matrices: a processor takes less time than a call for each."""
+
+SMALL = 32
+"""Rows and columns of a small matrix, by JAX's calls for a GPU: Jacobi's method takes a batch."""
+
+_SIZE_FOR_MATRICES = 128
+"""Rows or columns, for each matrix, up to which JAX's calls for a GPU factor a batch at once."""
 
 _LARGEST = (1 << 30) - 1
 """Elements of a matrix, whose parts kernels count in 32 bits."""
@@ -24,10 +30,23 @@ Part: TypeAlias = tuple[ElementType, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SolverPlan(LibraryPlan):
-    """A routine on each matrix of a batch; `parts` are its buffers, the last one its status."""
+    """A routine on each matrix of a batch; `parts` are its buffers, the last one its status.
+
+    They are followed by the addresses of the matrices of the first `tables` buffers, if any.
+    """
 
     element: ElementType
     batch: int
+
+    @property
+    def is_batched(self) -> bool:
+        """True if one call of the library computes the whole batch."""
+        return False
+
+    @property
+    def tables(self) -> int:
+        """The number of buffers whose matrices the library takes by their addresses."""
+        return 0
 
     @property
     @abc.abstractmethod
@@ -48,11 +67,13 @@ class SolverPlan(LibraryPlan):
         """The reason why cuSOLVER does not compute it; None if it does."""
         if self.element not in ELEMENTS:
             return f"the element type must be f32, f64, c64 or c128, got {self.element.text}"
-        if not 0 < self.batch <= MAX_CALLS:
-            return f"a batch must have 1 to {MAX_CALLS} matrices, got {self.batch}"
         counts = [count for _, count in self.parts]
-        if not all(0 < count <= _LARGEST for count in counts):
-            return f"a matrix must have 1 to {_LARGEST} elements, got {counts}"
+        together = self.batch if self.is_batched else 1
+        if not all(0 < count * together <= _LARGEST for count in counts):
+            return f"{together} matrices must have 1 to {_LARGEST} elements, got {counts} each"
+        most = self.batch if self.is_batched or max(counts) > SMALL**2 else MAX_CALLS
+        if not 0 < self.batch <= most:
+            return f"a batch must have 1 to {MAX_CALLS} small matrices, got {self.batch}"
         return self._size_problem()
 
     def _size_problem(self) -> str | None:
@@ -76,6 +97,17 @@ class LuPlan(SolverPlan):
         pivots = ElementType.S32, min(self.rows, self.columns)
         return (self.element, self.rows * self.columns), pivots, _STATUS
 
+    @property
+    def is_batched(self) -> bool:
+        """True for several square matrices, unless they are large and few."""
+        is_square = self.rows == self.columns
+        return self.batch > 1 and is_square and self.rows <= _SIZE_FOR_MATRICES * self.batch
+
+    @property
+    def tables(self) -> int:
+        """One table if it is batched: of matrices."""
+        return int(self.is_batched)
+
     def _work(self) -> int:
         least, most = sorted((self.rows, self.columns))
         return most * least**2 - least**3 // 3
@@ -83,7 +115,10 @@ class LuPlan(SolverPlan):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QrPlan(SolverPlan):
-    """R and the reflectors over the matrices, the reflectors' factors, status."""
+    """R and the reflectors over the matrices, the reflectors' factors, status.
+
+    A batched plan leaves the status as it is: there is nothing to fail.
+    """
 
     rows: int
     columns: int
@@ -93,6 +128,17 @@ class QrPlan(SolverPlan):
         """Matrices, factors, status."""
         factors = self.element, min(self.rows, self.columns)
         return (self.element, self.rows * self.columns), factors, _STATUS
+
+    @property
+    def is_batched(self) -> bool:
+        """True for several matrices, unless they are large and few."""
+        most = max(self.rows, self.columns)
+        return self.batch > 1 and most <= _SIZE_FOR_MATRICES * self.batch
+
+    @property
+    def tables(self) -> int:
+        """Two tables if it is batched: of matrices and of factors."""
+        return 2 * self.is_batched
 
     def _work(self) -> int:
         least, most = sorted((self.rows, self.columns))
@@ -159,6 +205,11 @@ class EigenPlan(SolverPlan):
     has_vectors: bool
 
     @property
+    def is_batched(self) -> bool:
+        """True for several small matrices."""
+        return self.batch > 1 and self.order <= SMALL
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """Matrices, eigenvalues, status."""
         return (self.element, self.order**2), (self.element.real_component, self.order), _STATUS
@@ -172,12 +223,18 @@ class SingularPlan(SolverPlan):
     """Singular values, descending, of matrices that are not wide, and the requested vectors.
 
     `left` counts the columns of u: 0 for no vectors at all. Buffers: the matrices, undefined
-    afterwards, values, u and the adjoint of v unless there are none, status.
+    afterwards, values, u and the adjoint of v unless there are none, status. A batched plan has v
+    itself.
     """
 
     rows: int
     columns: int
     left: int
+
+    @property
+    def is_batched(self) -> bool:
+        """True for several small matrices with all vectors or none."""
+        return self.batch > 1 and self.rows <= SMALL and self.left in (0, self.rows)
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -18,7 +18,16 @@ from xla_server.codegen.gpu.plans.library_plans import (
     LibraryPlan,
     TriangularSolvePlan,
 )
-from xla_server.codegen.gpu.plans.solver_plans import EigenPlan, LuPlan, QrPlan, SingularPlan
+from xla_server.codegen.gpu.plans.solver_plans import (
+    MAX_CALLS,
+    SMALL,
+    EigenPlan,
+    LuPlan,
+    QrPlan,
+    ReflectorsPlan,
+    SingularPlan,
+    SolverPlan,
+)
 from xla_server.target.gpu.epilogue import Activation, Epilogue
 
 PRODUCT = product(E.F32, E.F32, (1, 33, 17, 65), (False, True))
@@ -124,6 +133,39 @@ def test_plans_have_keys_of_their_own_and_say_what_they_do() -> None:
     assert inverse.text == "inverse Fourier transforms of c128, 2 x [8] x 3"
     right = TriangularSolvePlan(E.C64, 1, 4, 3, False, False, True, "C")
     assert right.text == "systems x upper a^C = b of c64, 1 x [4, 3], a diagonal of ones"
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_batched"),
+    [
+        (LuPlan(E.F32, 2, 256, 256), True),
+        (LuPlan(E.F32, 2, 257, 257), False),
+        (LuPlan(E.F32, 2, 6, 5), False),
+        (LuPlan(E.F32, 1, 6, 6), False),
+        (QrPlan(E.F32, 2, 256, 5), True),
+        (QrPlan(E.F32, 2, 5, 257), False),
+        (EigenPlan(E.F32, 2, SMALL, is_lower=True, has_vectors=True), True),
+        (EigenPlan(E.F32, 2, SMALL + 1, is_lower=True, has_vectors=True), False),
+        (SingularPlan(E.F32, 2, SMALL, 5, SMALL), True),
+        (SingularPlan(E.F32, 2, SMALL, 5, 0), True),
+        (SingularPlan(E.F32, 2, SMALL, 5, 5), False),
+        (SingularPlan(E.F32, 2, SMALL + 1, 5, 0), False),
+    ],
+)
+def test_batches_of_matrices_that_a_library_takes_at_once(
+    plan: SolverPlan, is_batched: bool
+) -> None:
+    assert plan.problem is None
+    assert plan.is_batched == is_batched
+
+
+def test_small_matrices_have_a_bounded_number_of_calls() -> None:
+    small = ReflectorsPlan(E.F32, MAX_CALLS + 1, SMALL, SMALL, 5)
+    assert small.problem == "a batch must have 1 to 64 small matrices, got 65"
+    assert dataclasses.replace(small, rows=SMALL + 1).problem is None
+    assert dataclasses.replace(small, batch=MAX_CALLS).problem is None
+    many = LuPlan(E.F32, 1 << 20, SMALL, SMALL)
+    assert "1048576 matrices must have 1 to 1073741823 elements" in str(many.problem)
 
 
 def test_operations_are_those_of_the_usual_algorithms() -> None:

@@ -17,11 +17,11 @@ from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 
 _FORMS = {"N": cublas.Operation.N, "T": cublas.Operation.T, "C": cublas.Operation.C}
 
-_ADDRESS_BYTES = 8
+ADDRESS_BYTES = 8
 """Bytes of an address in the table of a batched call."""
 
 
-def _created(stream: int) -> int:
+def created(stream: int) -> int:
     """Return a handle for a stream, whose calls read scale factors from host memory."""
     handle: int = cublas.create()
     cublas.set_stream(handle, stream)
@@ -44,7 +44,7 @@ class PreparedTriangularSolve:
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Enqueue the solution to a stream."""
-        plan, handle = self._plan, self._libraries.handle(_created, stream)
+        plan, handle = self._plan, self._libraries.handle(created, stream)
         alpha = self._factor.ctypes.data
         given = (handle, *self._forms, plan.columns, plan.rows, alpha)
         if plan.batch == 1:
@@ -52,5 +52,5 @@ class PreparedTriangularSolve:
             self._one(*given, matrix, plan.order, right, plan.columns)
             return
         _, _, tables = addresses
-        rights = tables + plan.batch * _ADDRESS_BYTES
+        rights = tables + plan.batch * ADDRESS_BYTES
         self._batched(*given, tables, plan.order, rights, plan.columns, plan.batch)

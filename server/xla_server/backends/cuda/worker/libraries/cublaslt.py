@@ -75,8 +75,8 @@ class PreparedProduct:
 
     def __init__(self, libraries: Libraries, plan: GemmPlan) -> None:
         assert plan.sums is not None
-        self._handle, self._plan = libraries.handle(_created), plan
         self._owned = contextlib.ExitStack()
+        self._handle, self._plan = libraries.handle(_created), plan
         compute = _COMPUTE[plan.sums]
         if plan.rounds_operands:
             compute = cublas.ComputeType.COMPUTE_32F_FAST_TF32

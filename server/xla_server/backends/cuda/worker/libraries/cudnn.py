@@ -67,8 +67,8 @@ class PreparedConvolution:
     def __init__(self, libraries: Libraries, plan: ConvolutionPlan) -> None:
         self._backend: CudnnLibrary
         self._turns: threading.Lock
-        self._backend, self._turns = libraries.handle(_opened)
         self._plan, self._owned = plan, contextlib.ExitStack()
+        self._backend, self._turns = libraries.handle(_opened)
         self._refusals: list[str] = []
         try:
             with self._turns:

@@ -50,8 +50,8 @@ class PreparedTransform:
         source, target = (half, real) if plan.is_inverse else (real, half)
         batch = plan.batch if plan.inner == 1 else plan.inner
         apart = (math.prod(source), math.prod(target)) if plan.inner == 1 else (1, 1)
-        self._handle: int = cufft.create()
         self._owned = contextlib.ExitStack()
+        self._handle: int = cufft.create()
         self._owned.callback(cufft.destroy, self._handle)
         try:
             cufft.set_auto_allocation(self._handle, 0)

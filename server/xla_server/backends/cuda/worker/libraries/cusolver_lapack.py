@@ -1,4 +1,4 @@
-"""LAPACK's routines by cuSOLVER, which has the matrices as LAPACK does: column-major.
+"""LAPACK's routines by cuSOLVER, one call for each matrix, column-major as in LAPACK.
 
 Semantics: the cuSOLVER library's documentation, cusolverDn<t>getrf, geqrf, orgqr, ormqr, syevd and
 gesvd.
@@ -9,7 +9,9 @@ from typing import Any
 
 from nvmath.bindings import cublas, cusolverDn
 
+from xla_server.backends.cuda.worker.libraries import cusolver_batches
 from xla_server.backends.cuda.worker.libraries.cusolver import created
+from xla_server.backends.cuda.worker.libraries.cusolver_batches import NO_VECTORS, VECTORS
 from xla_server.backends.cuda.worker.libraries.library import Libraries, borrowed
 from xla_server.codegen.gpu.plans.solver_plans import (
     EigenPlan,
@@ -22,8 +24,11 @@ from xla_server.codegen.gpu.plans.solver_plans import (
 )
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 
-NO_VECTORS, VECTORS = 0, 1
-"""Requests to eigenproblems: cusolverEigMode_t, cusolver_common.h."""
+
+def prepared(libraries: Libraries, plan: SolverPlan) -> Any:
+    """Return a plan in the terms of the library that has it."""
+    make = cusolver_batches.prepared if plan.is_batched else PreparedRoutine
+    return make(libraries, plan)
 
 
 class PreparedRoutine:

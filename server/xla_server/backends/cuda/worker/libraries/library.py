@@ -44,10 +44,10 @@ _LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
         TriangularSolvePlan: ("cublas", "PreparedTriangularSolve"),
         CholeskyPlan: ("cusolver", "PreparedCholesky"),
         FftPlan: ("cufft", "PreparedTransform"),
-        SolverPlan: ("cusolver_lapack", "PreparedRoutine"),
+        SolverPlan: ("cusolver_lapack", "prepared"),
     }
 )
-"""The module of each kind of plan, and its class of prepared plans."""
+"""The module of each kind of plan, and what makes prepared plans there."""
 
 
 class Libraries:

@@ -1,26 +1,31 @@
 """Lowering of LAPACK's custom calls for a GPU: plans of libraries, which have the same routines.
 
 Values are row-major, and the matrices of routines column-major: kernels transpose them where it
-matters. Calls without a library routine, and batches of over MAX_CALLS calls, go through the host.
+matters. Calls without a library routine go through the host, and more than MAX_CALLS calls for
+small matrices.
 
 Semantics: xla_server.custom_calls.linear_algebra.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.linear_algebra.triangular import (
+    add_conjugates,
     add_factors,
     add_real_diagonal,
     add_solutions,
     add_zeros,
+    address_tables,
 )
 from xla_server.codegen.gpu.lower.loop_nests.synthetic import add_computed, array_of
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
@@ -37,6 +42,7 @@ from xla_server.codegen.gpu.plans.solver_plans import (
     ReflectedPlan,
     ReflectorsPlan,
     SingularPlan,
+    SolverPlan,
 )
 from xla_server.codegen.lower import host
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import option
@@ -106,26 +112,46 @@ class _Call:
         return self._transposed(self.operand(number), self.instruction.operands[number].shape)
 
     def row_major(self, value: Value, rows: int, columns: int) -> Value:
-        """Copy column-major matrices of `rows` rows and `columns` columns to a row-major value."""
+        """Copy the first columns of column-major matrices of `rows` rows to a row-major value."""
         return self._transposed(
             value, Shape.array(value.shape.element_type, (*self.sizes, columns, rows))
         )
+
+    def first(self, value: Value, rows: int, columns: int) -> Value:
+        """Return the first columns of column-major matrices of `rows` rows, copied if not all."""
+        shape = Shape.array(value.shape.element_type, (*self.sizes, columns, rows))
+        source, root = self._first(value, shape)
+        return value if root is source else add_computed(self.lowering, source, value, root)
 
     def _transposed(self, value: Value, shape: Shape) -> Value:
         rank = shape.rank
         order = *range(rank - 2), rank - 1, rank - 2
         transposed = Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
-        source = array_of(shape)
+        source, first = self._first(value, shape)
         name, attributes = f"{self.instruction.name}.transposed", TransposeAttributes(tuple(order))
-        root = HloInstruction(name, 0, Opcode.TRANSPOSE, transposed, (source,), attributes)
+        root = HloInstruction(name, 0, Opcode.TRANSPOSE, transposed, (first,), attributes)
         return add_computed(self.lowering, source, value, root)
 
+    def _first(self, value: Value, shape: Shape) -> tuple[HloInstruction, HloInstruction]:
+        """Return the row-major matrices of a value, and their first rows, which have this shape."""
+        *sizes, rows, columns = shape.dimensions
+        stored = value.shape.element_count // (self.batch * columns)
+        source = array_of(Shape.array(shape.element_type, (*sizes, stored, columns)))
+        if stored == rows:
+            return source, source
+        ones, zeros = (1,) * shape.rank, (0,) * shape.rank
+        attributes = SliceAttributes(zeros, shape.dimensions, ones)
+        name = f"{self.instruction.name}.first"
+        return source, HloInstruction(name, 0, Opcode.SLICE, shape, (source,), attributes)
+
     def add(
-        self, plan: LibraryPlan, *arguments: Value, reads: int = 0, updates: tuple[Value, ...]
+        self, plan: SolverPlan, *arguments: Value, reads: int = 0, updates: tuple[Value, ...]
     ) -> None:
         """Add the thunk of a plan, which only reads its first `reads` arguments."""
         name, writes = self.instruction.name, arguments[reads:]
-        add_plan(self.lowering, name, plan, arguments, writes=writes, updates=updates)
+        tables = address_tables(self.lowering, name, plan.batch, *arguments[: plan.tables])
+        given = *arguments, *tables
+        add_plan(self.lowering, name, plan, given, writes=writes, updates=updates)
 
 
 def _factors_plan(call: _Call) -> CholeskyPlan:
@@ -221,10 +247,15 @@ def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
 
 
 def _singular_plan(call: _Call) -> SingularPlan:
-    """Return the plan. A wide matrix is read as its transpose, uncopied: u and v are exchanged."""
+    """Return the plan. A wide matrix is read as its transpose, uncopied: u and v are exchanged.
+
+    For a batch of small matrices, a library computes all vectors or none.
+    """
     columns, rows = sorted((call.rows, call.columns))
     left = {"A": rows, "S": columns, "N": 0}[call.option("mode")]
-    return SingularPlan(call.element, call.batch, rows, columns, left)
+    plan = SingularPlan(call.element, call.batch, rows, columns, left)
+    whole = dataclasses.replace(plan, left=rows)
+    return whole if left and whole.is_batched else plan
 
 
 def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
@@ -237,14 +268,22 @@ def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
         vectors = [call.result(number) for number in (2, 3)]
         for each in vectors:
             add_zeros(call.lowering, each)
-    elif is_wide:
-        vectors = [call.result(number) for number in (2, 3)]
-        call.add(plan, matrices, values, *vectors[::-1], status, updates=(matrices,))
     else:
         sizes = (plan.rows, plan.left), (plan.columns, plan.columns)
         packed = [call.workspace(plan.element, *pair[::-1]) for pair in sizes]
         call.add(plan, matrices, values, *packed, status, updates=(matrices,))
-        vectors = [call.row_major(each, *pair) for each, pair in zip(packed, sizes, strict=True)]
+        count = plan.columns if call.option("mode") == "S" else plan.left
+        kept = (plan.rows, count), sizes[1]
+        # A batched plan has v itself, not its adjoint.
+        turned = not is_wide, is_wide == plan.is_batched
+        vectors = [
+            call.row_major(each, *pair) if turns else call.first(each, *pair)
+            for each, pair, turns in zip(packed, kept, turned, strict=True)
+        ]
+        if plan.is_batched:
+            add_conjugates(call.lowering, vectors[1])
+        if is_wide:
+            vectors.reverse()
     return call.copied(0), values, *vectors, status
 
 

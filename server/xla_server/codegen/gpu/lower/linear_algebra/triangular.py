@@ -48,7 +48,7 @@ def add_solutions(
     lowering: Lowering, name: str, plan: TriangularSolvePlan, matrix: Value, right: Value
 ) -> None:
     """Add the thunk that solves systems within their right-hand sides."""
-    tables = _tables(lowering, name, plan.batch, matrix, right)
+    tables = address_tables(lowering, name, plan.batch, matrix, right)
     given = matrix, right, *tables
     add_plan(lowering, name, plan, given, writes=(right,), updates=(right,))
 
@@ -90,7 +90,7 @@ def add_factors(
 ) -> None:
     """Add thunks that overwrite matrices by factors; a status is the row of the first bad pivot."""
     add_real_diagonal(lowering, matrices, plan.order)
-    tables = _tables(lowering, name, plan.batch, matrices)
+    tables = address_tables(lowering, name, plan.batch, matrices)
     given = matrices, status, *tables
     add_plan(lowering, name, plan, given, writes=(matrices, status), updates=(matrices,))
     _add_test(lowering, name, plan, matrices, status)
@@ -103,9 +103,9 @@ def cholesky_plan(i: HloInstruction) -> CholeskyPlan:
     return CholeskyPlan(i.shape.element_type, math.prod(batch), order, attributes.lower)
 
 
-def _tables(lowering: Lowering, name: str, batch: int, *arrays: Value) -> tuple[Value, ...]:
+def address_tables(lowering: Lowering, name: str, batch: int, *arrays: Value) -> tuple[Value, ...]:
     """Return the addresses of the matrices of arrays, one array after the other, if of a batch."""
-    if batch == 1:
+    if batch == 1 or not arrays:
         return ()
     table = lowering.new(Shape.array(ElementType.S64, (len(arrays) * batch,)), f"{name}.addresses")
     buffers = [ir.Buffer(number, ir.Usage.READ) for number in range(len(arrays))]
@@ -185,6 +185,20 @@ def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
     kernel = Kernel((buffer,), (), tuple(top.statements))
     name = f"{matrices.name}.diagonal"
     lowering.add(thread_thunk(name, kernel, (matrices,), updates=(matrices,)))
+
+
+def add_conjugates(lowering: Lowering, value: Value) -> None:
+    """Add a kernel that overwrites an array with its conjugates."""
+    kind, parts = _real_of(value.shape.element_type)
+    if parts == 1:
+        return
+    buffer, top = ir.Buffer(0, ir.Usage.SCRATCH), Body()
+    with Items(top, value.shape.element_count) as items:
+        at = items.let("at", items.axis * 2 + 1)
+        opposite = ir.Apply("neg", (ir.Load(buffer, kind, at),), kind)
+        items.store(buffer, kind.value, at, opposite)
+    kernel = Kernel((buffer,), (), tuple(top.statements))
+    lowering.add(thread_thunk(f"{value.name}.conjugates", kernel, (value,), updates=(value,)))
 
 
 def add_zeros(lowering: Lowering, value: Value) -> None:

@@ -30,6 +30,7 @@ from xla_server.codegen.gpu.plans.solver_plans import (
     ReflectedPlan,
     ReflectorsPlan,
     SingularPlan,
+    SolverPlan,
 )
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
@@ -73,6 +74,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Sequence[Sequence[int]], type[Library
     "eigen": (_eigh, [SQUARE], EigenPlan),
     "singular": (_svd, [TALL], SingularPlan),
     "singular of wide": (_svd, [WIDE], SingularPlan),
+    "singular, reduced": (lambda x: _svd(x, full_matrices=False), [TALL], SingularPlan),
     "singular of wide, reduced": (lambda x: _svd(x, full_matrices=False), [WIDE], SingularPlan),
     "singular values": (lambda x: lal.svd(x, compute_uv=False), [TALL], SingularPlan),
 }
@@ -144,14 +146,34 @@ ENTRY e {{ a = c64[3,3] parameter(0)
         assert_near(results_of(code, [bent]), results_of(code, [a]))
 
 
+@pytest.mark.parametrize(
+    "name", ["lu", "qr of wide", *(name for name in CALLS if "eigen" in name or "singular" in name)]
+)
+def test_a_large_batch_of_small_matrices_is_one_call(name: str) -> None:
+    function, _, plan = CALLS[name]
+    given = drawn(name, "complex64", (MAX_CALLS + 1,))
+    module = stated(function, *given)
+    code = lowered.compiled(module)
+    found = [each for each in plans(code) if isinstance(each, plan)]
+    assert [each.is_batched for each in found if isinstance(each, SolverPlan)] == [True]
+    if name != "qr of wide":  # Its reflectors are multiplied by calls for each matrix.
+        assert lowered.through_host(code) == []
+        assert_near(results_of(code, given), interpreted(module, given))
+
+
 def test_large_batches_empty_arrays_and_other_names_go_through_the_host() -> None:
     many = np.broadcast_to(np.eye(2, dtype=np.float32), (MAX_CALLS + 1, 2, 2))
+    factors = np.zeros((MAX_CALLS + 1, 2), np.float32)
     empty = parse_module("""HloModule m
 ENTRY e { a = f32[0,3] parameter(0)
   ROOT c = (f32[0,3], s32[0], s32[]) custom-call(a), api_version=API_VERSION_TYPED_FFI,
     custom_call_target="lapack_sgetrf_ffi" }
 """)
-    for module in (stated(lal.lu, many), stated(jnp.linalg.eigvals, many[0]), empty):
+    for module in (
+        stated(lal.householder_product, many, factors),
+        stated(jnp.linalg.eigvals, many[0]),
+        empty,
+    ):
         code = lowered.lowered(module)
         assert plans(code) == []
         assert lowered.through_host(code) != []
