@@ -74,13 +74,22 @@ class TextScanner:
                 tiles.append(self._tile())
             if tiles:
                 return
-        for letter in "LES":
+        if "SC" not in numbers and self.skip("SC"):
+            # Where the value is split between memories does not matter here.
+            numbers["SC"] = 0
+            while self.skip("("):
+                numbers["SC"] = self.integer("a dimension")
+                self.expect(":")
+                self._integers("an index")
+                self.expect(")")
+            return
+        for letter in "LEMS":
             if letter not in numbers and self.skip(letter):
                 self.expect("(")
                 numbers[letter] = self.integer("a number")
                 self.expect(")")
                 return
-        self.fail("T(..), L(..), E(..), S(..) or } is")
+        self.fail("T(..), SC(..), L(..), E(..), M(..), S(..) or } is")
 
     def _tile(self) -> tuple[int, ...]:
         sizes: list[int] = []

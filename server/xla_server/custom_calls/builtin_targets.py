@@ -14,6 +14,7 @@ from xla_server.custom_calls.target import CustomCallTarget
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.custom_calls.targets import (
     approximate_topk,
+    dynamic_sizes,
     partitioning_markers,
     portable,
     random_state,
@@ -29,6 +30,7 @@ def builtin_targets() -> Iterator[CustomCallTarget]:
                 yield kernel.target(f"lapack_{PREFIX[element]}{name}_ffi")
     yield perturbed_tridiagonal.TARGET
     yield approximate_topk.TARGET
+    yield from dynamic_sizes.TARGETS
     yield from portable.TARGETS
     yield from partitioning_markers.TARGETS
     yield random_state.TARGET

@@ -45,7 +45,7 @@ def static_operands(instruction: HloInstruction) -> list[Shape]:
     Raises UnimplementedError if an operand or the result has a dynamic dimension.
     """
     for shape in (instruction.shape, *(operand.shape for operand in instruction.operands)):
-        if not all(leaf.is_static for leaf in shape.leaves()):
+        if not shape.is_static:
             raise UnimplementedError(
                 f"custom calls take and give arrays of one size only, got {shape.without_layout()}"
             )

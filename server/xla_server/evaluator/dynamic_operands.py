@@ -28,7 +28,6 @@ UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
 _STATIC_ONLY = frozenset(
     {
         Opcode.BITCAST,
-        Opcode.CUSTOM_CALL,
         Opcode.RAGGED_ALL_TO_ALL,
         Opcode.RAGGED_DOT,
         Opcode.SCALED_DOT,

@@ -33,6 +33,7 @@ ANY_SIZE = frozenset(
         Opcode.COPY,
         Opcode.COPY_DONE,
         Opcode.COPY_START,
+        Opcode.CUSTOM_CALL,
         Opcode.DOMAIN,
         Opcode.DYNAMIC_RESHAPE,
         Opcode.FUSION,

@@ -108,7 +108,7 @@ def test_topk_gives_the_largest_by_position() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["Sharding", "SPMDFullToShardShape", "annotate_device_placement"]
+    "target", ["Sharding", "ShardBarrierTo", "SPMDFullToShardShape", "annotate_device_placement"]
 )
 def test_markers_change_nothing(target: str) -> None:
     np.testing.assert_array_equal(call(target, "f32[2,2]", SQUARE), SQUARE)

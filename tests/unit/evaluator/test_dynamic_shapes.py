@@ -230,11 +230,6 @@ REFUSED: dict[str, tuple[Callable[[Example], Op], type[Exception], str]] = {
         ShapeError,
         "padding must not cut off more than there is",
     ),
-    "a custom call": (
-        lambda c: ops.custom_call([sized(c, LINE, 1)], "Sharding", Shape.parse("f32[<=6]")),
-        UnimplementedError,
-        r"takes static sizes alone, got \(f32\[<=6\]\)",
-    ),
 }
 
 
@@ -243,6 +238,11 @@ def test_refusals_at_run_time(name: str) -> None:
     program, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
         result_of(program)
+
+
+def test_a_bitcast_has_one_size() -> None:
+    with pytest.raises(UnimplementedError, match=r"takes static sizes alone, got \(f32\[<=6\]\)"):
+        run_text(["f32[<=6]"], "f32[<=6] bitcast(x0)", [LINE[:1]])
 
 
 def _through_a_channel(c: Example, shape: str) -> Op:

@@ -99,7 +99,8 @@ ALLOWED = {
     TEXT: """
         custom_calls/attributes.py: _Reader._value _Reader.dictionary_of
             _Reader.dictionary_of.entry
-        ir/text/parser.py: _Parser._complete _Parser._operand _Parser._value
+        ir/text/parser.py: _Parser._body _Parser._called _Parser._complete _Parser._instruction
+            _Parser._operand _Parser._value
         ir/text/literals.py: _array _read_dense _texts print_literal read_literal
         ir/text/shardings.py: _read _write
     """,

@@ -16,6 +16,8 @@ NAMES = (
     "MoveToHost",
     "SPMDFullToShardShape",
     "SPMDShardToFullShape",
+    "ShardBarrierFrom",
+    "ShardBarrierTo",
     "Sharding",
     "annotate_device_placement",
     "xla.sdy.FuncResultSharding",

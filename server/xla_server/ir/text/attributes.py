@@ -1,7 +1,8 @@
 """The text after an instruction's operands: attributes in any order."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
@@ -10,7 +11,10 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.text.decorations import IGNORED, read_decoration
 from xla_server.ir.text.forms.form import REQUIRED, Form
-from xla_server.ir.text.scanner import HloReader
+from xla_server.ir.text.scanner import IDENTIFIER, HloReader
+
+_INSTRUCTIONS = re.compile(rf"\{{\s*(?:ROOT\s|%?{IDENTIFIER.pattern}\s*=)")
+"""The beginning of a computation that is written where it is called."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -44,13 +48,14 @@ class Attributes:
 def read_attributes(
     reader: HloReader,
     forms: Sequence[Form],
-    computations: Mapping[str, HloComputation],
+    read_called: Callable[[], HloComputation],
     known: Mapping[str, HloInstruction],
 ) -> Attributes:
     """Read `, name=value ...` up to the end of the instruction.
 
-    Attributes of the forms take precedence over those that any instruction may have. Raises
-    InvalidArgumentError for an unknown one, unless it is known not to affect the value.
+    `read_called` reads a called computation: its name, or its instructions in braces. Attributes of
+    the forms take precedence over those that any instruction may have. Raises InvalidArgumentError
+    for an unknown one, unless it is known not to affect the value.
     """
     read = Attributes()
     seen: set[str] = set()
@@ -66,7 +71,7 @@ def read_attributes(
         if kind is not None:
             read.values[name] = kind.read(reader)
         elif any(name in form.call_names for form in forms):
-            read.called[name] = _read_computations(reader, computations)
+            read.called[name] = _read_computations(reader, read_called)
         elif name == "control-predecessors":
             read.predecessors = tuple(reader.braced(lambda: _read_known(reader, known)))
         elif name in IGNORED:
@@ -77,13 +82,11 @@ def read_attributes(
 
 
 def _read_computations(
-    reader: HloReader, computations: Mapping[str, HloComputation]
+    reader: HloReader, read_called: Callable[[], HloComputation]
 ) -> tuple[HloComputation, ...]:
-    def read() -> HloComputation:
-        rule = "called computations must come before their callers"
-        return reader.known(reader.name, "a computation", computations, rule)
-
-    return tuple(reader.braced(read)) if reader.peek("{") else (read(),)
+    reader.space()
+    is_list = reader.peek("{") and not _INSTRUCTIONS.match(reader.text, reader.at)
+    return tuple(reader.braced(read_called)) if is_list else (read_called(),)
 
 
 def _read_known(reader: HloReader, known: Mapping[str, HloInstruction]) -> HloInstruction:

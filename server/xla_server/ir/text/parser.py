@@ -2,6 +2,7 @@
 
 Names may have a % before them, operands may have their shapes, attributes come in any order.
 A computation's signature, comments, and attributes without meaning for the value may stand there.
+A called computation may be written where it is called, as in `to_apply={ ... }`.
 Shapes may be absent as in XLA's parser, where operands and attributes say it, an operand may be an
 instruction without a name, there may be no header, and `f32[2,3] constant(1)` repeats a number.
 """
@@ -63,6 +64,7 @@ class _Parser:
         self._names = UniqueNames()
         self._computation_names = UniqueNames()
         self._length = 0
+        self._depth = 0
 
     def module(self) -> HloModule:
         reader = self._reader
@@ -106,7 +108,29 @@ class _Parser:
         name = reader.name("the name of a computation")
         if name in self._computations:
             reader.refuse("computation names must be unique", repr(name), start)
-        signature = reader.program_shape() if reader.peek("(") else None
+        result = self._stated_result() if reader.peek("(") else None
+        computation = self._body(name, start)
+        if reader.skip(","):
+            reader.expect("execution_thread=")
+            computation.execution_thread = reader.string().decode(errors="replace")
+        if result is not None and not result.compatible(computation.root.shape):
+            reader.refuse(
+                f"a computation must have the result stated before it, {_clip(result)}",
+                _clip(computation.root.shape),
+                start,
+            )
+        self._computations[name] = computation
+        return computation
+
+    def _stated_result(self) -> Shape:
+        """Read a signature, whose parameters do not matter, as in XLA's parser."""
+        self._reader.enclosed("(", ")")
+        self._reader.expect("->")
+        return self._reader.shape()
+
+    def _body(self, name: str, start: int) -> HloComputation:
+        """Read the instructions of a computation, in braces; its name is at `start`."""
+        reader = self._reader
         reader.expect("{")
         known: dict[str, HloInstruction] = {}
         root = None
@@ -123,15 +147,28 @@ class _Parser:
         instructions = list(known.values())
         if not instructions:
             reader.refuse("a computation must have an instruction", "none", start)
-        computation = HloComputation(
+        return HloComputation(
             name, 0, instructions, root or instructions[-1], self._parameters(instructions, start)
         )
-        if reader.skip(","):
-            reader.expect("execution_thread=")
-            computation.execution_thread = reader.string().decode(errors="replace")
-        if signature is not None:
-            self._check_signature(computation, signature, start)
-        self._computations[name] = computation
+
+    def _called(self) -> HloComputation:
+        """Read the name of a computation, or its instructions: then it is a new one."""
+        reader = self._reader
+        if not reader.peek("{"):
+            rule = "called computations must come before their callers"
+            return reader.known(reader.name, "a computation", self._computations, rule)
+        if self._depth == MAX_NESTING:
+            reader.fail(f"at most {self._depth} computations inside of computations are")
+        self._depth += 1
+        computation = self._body("_", reader.at)
+        self._depth -= 1
+        return self._added(computation)
+
+    def _added(self, computation: HloComputation) -> HloComputation:
+        """Add a computation that the text does not name."""
+        while computation.name in self._computations:
+            computation.name = self._computation_names.new(computation.name)
+        self._computations[computation.name] = computation
         return computation
 
     def _parameters(
@@ -145,19 +182,6 @@ class _Parser:
                 "parameter numbers must count from 0, each once", str(numbers[:8]), start
             )
         return tuple(parameters)
-
-    def _check_signature(
-        self, computation: HloComputation, signature: ProgramShape, start: int
-    ) -> None:
-        actual = computation.program_shape
-        stated = (*signature.parameters, signature.result)
-        found = (*actual.parameters, actual.result)
-        if len(stated) != len(found) or not all(map(Shape.compatible, stated, found)):
-            self._reader.refuse(
-                f"a computation must have the signature stated before it, {_clip(signature)}",
-                _clip(actual),
-                start,
-            )
 
     def _instruction(self, known: dict[str, HloInstruction]) -> HloInstruction:
         reader = self._reader
@@ -226,9 +250,7 @@ class _Parser:
         shapes = [operand.shape for operand in instruction.operands]
         forms = [form] if wrapped is None else [form, FORMS.get(wrapped, PLAIN)]
         # Attributes after an operand belong to the instruction around it.
-        read = (
-            Attributes() if nesting else read_attributes(reader, forms, self._computations, known)
-        )
+        read = Attributes() if nesting else read_attributes(reader, forms, self._called, known)
         instruction.control_predecessors = read.predecessors
         instruction.decoration = decoration_of(read.decoration, ())
         if wrapped is not None and opcode is Opcode.ASYNC_START:
@@ -269,11 +291,7 @@ class _Parser:
     ) -> HloComputation:
         """The computation that a `<opcode>-start` calls."""
         with self._reader.placing(place):
-            computation = wrap(start, opcode, read, self._names.new)
-        while computation.name in self._computations:
-            computation.name = self._computation_names.new(computation.name)
-        self._computations[computation.name] = computation
-        return computation
+            return self._added(wrap(start, opcode, read, self._names.new))
 
     def _operand(self, known: dict[str, HloInstruction], nesting: int) -> HloInstruction:
         reader = self._reader
@@ -306,8 +324,8 @@ class _Parser:
         return found is not None
 
 
-def _clip(signature: ProgramShape) -> str:
-    text = str(signature)
+def _clip(shape: Shape) -> str:
+    text = str(shape)
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 

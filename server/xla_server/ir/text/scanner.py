@@ -17,10 +17,10 @@ _NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")
 _SIGNED = re.compile(r"-?[0-9]{1,20}")
 _FLOAT = re.compile(r"[+-]?(?:nan|inf|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
-_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"', re.DOTALL)
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|[xX][0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f"}
-_STRUCTURE = re.compile(r'[{}\[\](),\n]|"(?:[^"\\\n]|\\.)*+"')
+_STRUCTURE = re.compile(r'[{}\[\](),\n]|"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _PLAIN_SHAPE = re.compile(r"[a-z][a-z0-9]*\[[0-9,]*\](?:\{[0-9,]*\})?(?![{:0-9])")
 
 
@@ -142,18 +142,22 @@ class HloReader(ShapeReader):
 
     def dictionary(self) -> bytes:
         """The text from a { to the } that closes it, as it stands."""
+        return self.enclosed("{", "}").encode(errors="replace")
+
+    def enclosed(self, opening: str, closing: str) -> str:
+        """The text from one mark to the other that closes it, as it stands."""
         self.space()
         start = self.at
-        self.expect("{")
+        self.expect(opening)
         depth = 1
         while depth:
             mark = _STRUCTURE.search(self.text, self.at)
             if mark is None:
                 self.at = start
-                self.fail("a } for every { is")
+                self.fail(f"a {closing} for every {opening} is")
             self.at = mark.end()
-            depth += (mark[0] == "{") - (mark[0] == "}")
-        return self.text[start : self.at].encode(errors="replace")
+            depth += (mark[0] == opening) - (mark[0] == closing)
+        return self.text[start : self.at]
 
     def ignore_value(self) -> None:
         """Skip the value of an attribute that does not matter, up to the comma after it."""

@@ -143,7 +143,7 @@ def _read_type(reader: HloReader) -> Any:
 
 def _read_named(reader: HloReader, sharding: xla_data_pb2.NamedShardingProto) -> None:
     read_mesh(reader, sharding.mesh)
-    reader.expect(",")
+    reader.skip(",")
 
     def read_dimension() -> None:
         dimension = sharding.dim_shardings.add(is_closed=True)

@@ -41,7 +41,7 @@ from xla_server.passes.framework.editor import Editor, copy_computation, drop_un
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
 
-HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
+HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys() - {Opcode.CUSTOM_CALL}) | {
     *SIDE_EFFECTS,
     Opcode.ALL_GATHER_DONE,
     Opcode.ALL_REDUCE_DONE,
@@ -214,6 +214,9 @@ class SizeSpecialiser:
     def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
         if i.opcode in HOST or any(map(has_dynamic_shapes, i.called)):
             raise UnspecialisedError
+        if i.opcode is Opcode.CUSTOM_CALL and _has_dynamic_edges(i):
+            # Kernels of custom calls have one size; the target's evaluator has any.
+            raise UnspecialisedError
         arrays = [operand.plain for operand in operands if isinstance(operand, SizedArray)]
         if len(arrays) < len(operands):
             raise UnspecialisedError
@@ -273,6 +276,10 @@ def _may_show_hidden(i: HloInstruction) -> bool:
     return i.opcode in (Opcode.SET_DIMENSION_SIZE, Opcode.CUSTOM_CALL) and not all(
         operand.shape.is_static for operand in i.operands
     )
+
+
+def _has_dynamic_edges(i: HloInstruction) -> bool:
+    return not all(part.shape.is_static for part in (i, *i.operands))
 
 
 def _is_seen(i: HloInstruction) -> bool:

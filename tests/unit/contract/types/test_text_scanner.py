@@ -44,6 +44,9 @@ def test_space_comments_and_any_order_of_layout_parts_are_read() -> None:
         "(f32[2,3]{1,0}, s32[])"
     )
     assert parse_shape("f32[2]{0:S(1)E(4)L(2)T(8)}") == parse_shape("f32[2]{0:T(8)L(2)E(4)S(1)}")
+    assert parse_shape("f32[8]{0:T(8)SC(0:3)(0:4,5)S(1)M(1024)}") == parse_shape(
+        "f32[8]{0:T(8)S(1)}"
+    )
     assert parse_shape("f32[?]").dimensions == (UNBOUNDED,)
     assert Shape.parse("f32[2]") == parse_shape("f32[2]")
 
@@ -62,6 +65,7 @@ def test_space_comments_and_any_order_of_layout_parts_are_read() -> None:
         ("f32[2]{1,0}", "order every dimension.* position 0"),
         ("f32[2]{0:X(1)}", "position 9"),
         ("f32[2]{0:E(4)E(4)}", "position 13"),
+        ("f32[2]{0:SC(0:1)SC(0:1)}", "position 17"),
         ("(f32[2], )", "element type .* position 9"),
         ("(f32[2]", "position 7"),
         ("token[2]", r"token\[\] without dimensions is needed .* position 0"),

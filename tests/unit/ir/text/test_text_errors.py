@@ -60,7 +60,12 @@ WHOLE = {
     "devices, got 65 partitions at 1:47",
     "HloModule m\nf { }": "a computation must have an instruction, got none at 2:1",
     "HloModule m\nf (a: f32[2]) -> f32[2] { a = f32[3] parameter(0) }": "a computation must have "
-    "the signature stated before it, (a: f32[2]) -> f32[2], got (a: f32[3]) -> f32[3] at 2:1",
+    "the result stated before it, f32[2], got f32[3] at 2:1",
+    "HloModule m\nf (a: f32[2] -> f32[2] { a = f32[2] parameter(0) }": "a ) for every ( is needed "
+    "in HLO text, got '(a: f32[2] -> f32[2]' at 2:3",
+    "HloModule m\nf { "
+    + "a = f32[] map(), to_apply={ " * 65
+    + "a =": "at most 64 computations inside of computations are needed",
     "HloModule m\nf { a = f32[] parameter(1) }": "parameter numbers must count from 0, each once, "
     "got [1] at 2:1",
     "HloModule m\nf { a = f32[] parameter(0) }\nf { b = f32[] parameter(0) }": "computation names "

@@ -115,3 +115,48 @@ ENTRY e { x = f32[2,3] parameter(0)
   ROOT d = f32[2,2] dot(x, y), rhs_contracting_dims={0}, lhs_contracting_dims={1} }"""
     ours, theirs = parse_module(text), import_module(parse_hlo(text))
     assert ours.entry.root.attributes == theirs.entry.root.attributes
+
+
+INLINE = """HloModule m
+ENTRY e { x = f32[2,3] parameter(0)
+  z = f32[] constant(0)
+  f = f32[2,3] fusion(x), kind=kLoop, calls={
+    x = f32[2,3] parameter(0)
+    ROOT doubled = f32[2,3] add(x, x)
+  }
+  r = f32[2] reduce(f, z), dimensions={1}, to_apply={ x = f32[] parameter(0)
+    %y = f32[] parameter(1)
+    ROOT _ = f32[] call(x, y), to_apply={ ROOT p = f32[] parameter(0) q = f32[] parameter(1) } }
+  n = s32[] constant(1)
+  ROOT b = f32[2] conditional(n, r, r), branch_computations={
+    { ROOT a = f32[2] parameter(0) }, { a = f32[2] parameter(0) ROOT c = f32[2] negate(a) } }
+}
+"""
+
+
+def test_a_called_computation_may_be_written_where_it_is_called() -> None:
+    ours, theirs = parse_module(INLINE), import_module(parse_hlo(INLINE))
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    for module in (ours, theirs, import_module(export_module(ours))):
+        assert len(module.computations) == 6
+        np.testing.assert_array_equal(evaluate(module, [x]), [0, 0])
+
+
+def test_parameters_of_a_signature_do_not_matter() -> None:
+    text = """HloModule m
+f (y s32[7], /*index=1*/ z: (f32[])) -> f32[2] { ROOT x = f32[2] parameter(0) }
+ENTRY e () -> f32[2] { x = f32[2] parameter(0) ROOT y = f32[2] call(x), to_apply=f }"""
+    ours, theirs = parse_module(text), import_module(parse_hlo(text))
+    for mine, part in zip(ours.computations, theirs.computations, strict=True):
+        (shape,), (other,) = (c.program_shape.parameters for c in (mine, part))
+        assert shape.compatible(other)
+
+
+def test_a_string_may_have_several_lines() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[2] parameter(0)
+  ROOT y = f32[2] custom-call(x), custom_call_target="Sharding", backend_config="{
+    a = \\"b\\"
+  }" }"""
+    ours, theirs = parse_module(text), import_module(parse_hlo(text))
+    assert ours.entry.root.attributes == theirs.entry.root.attributes
