@@ -20,7 +20,7 @@ from xla_client.session.buffer import Buffer, unpacked
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
 from xla_client.transport.transport import Pending
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_LAUNCH,
@@ -298,23 +298,51 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
             InvalidArgumentError: An argument, which is named, does not fit its parameter.
             ResourceExhaustedError: The session has as many launched executions as it may.
         """
+        if self._has(CAPABILITY_LAUNCH):
+            return self.launch(arguments, donate, timeout, lambda result: result)
         session, result = self._session, self._program_shape.result
         given, donate = self._taken(arguments, donate)
+        runs.require_numbers(donate, len(given))
+        buffers = self._on_device(given, timeout)
+        pending = session.start("Execute", self._request(buffers), timeout)
+        execution = CalledExecution[R](session, pending, result, buffers)
+        for number in donate:
+            buffers[number].give_up(is_freed=False)
+        return execution
+
+    @public
+    def launch(
+        self,
+        arguments: Sequence[Argument],
+        donate: Sequence[int] | None,
+        timeout: float | None,
+        form: Callable[[Any], Any],
+    ) -> Execution[Any]:
+        """Start a run as `submit` does, with a result of another form.
+
+        Args:
+            arguments: The arguments, as of `submit`.
+            donate: The numbers of donated arguments, as of `submit`.
+            timeout: Seconds that the run itself may take; None for the client's own.
+            form: A function of the result that `submit` has, while it has no values.
+
+        Returns:
+            The run, whose result is that of `form`.
+
+        Raises:
+            UnimplementedError: The server cannot launch.
+        """
         if not self._has(CAPABILITY_LAUNCH):
-            runs.require_numbers(donate, len(given))
-            buffers = self._on_device(given, timeout)
-            pending = session.start("Execute", self._request(buffers), timeout)
-            execution = CalledExecution[R](session, pending, result, buffers)
-            for number in donate:
-                buffers[number].give_up(is_freed=False)
-            return execution
+            raise UnimplementedError("a server must have CAPABILITY_LAUNCH, got one without")
+        session, result = self._session, self._program_shape.result
+        given, donate = self._taken(arguments, donate)
         step = self.step(given, donate, timeout)
         runs.keep(step.message, result)
         request = LaunchRequest(run=step.request)
         response = step.calling(lambda: session.call("Launch", request, timeout))
         handles = [each.handle for each in response.outputs[0].outputs]
         limit = session.transport.timeout if timeout is None else timeout
-        outputs: Any = runs.kept(session, handles, result)
+        outputs = form(runs.kept(session, handles, result))
         return LaunchedExecution(session, response.execution.handle, outputs, limit)
 
     @public

@@ -9,17 +9,20 @@ import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from xla_client.programs.computation import ProgramLike
 from xla_client.programs.jax_programs import JaxProgram, jax_module, jax_program, jax_type
 from xla_client.runs.executable import Executable
+from xla_client.runs.execution import Execution
 from xla_client.runs.sharded import Mesh
 from xla_client.session.buffer import Buffer
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, LostError, XlaError
+
+T = TypeVar("T")
 
 _NUMBERS = (bool, int, float, complex)
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
@@ -106,20 +109,52 @@ class JaxFunction:
             LostError: The server was restarted, and an argument is a Buffer from before.
             XlaError: The run failed.
         """
+        return self._call(
+            arguments,
+            named,
+            lambda executable, given, program: program.tree_of(executable(*given)),
+        )
+
+    def submit(self, *arguments: Any, **named: Any) -> Execution[Any]:
+        """Start a run, and return at once if there is a program for these arguments.
+
+        Args:
+            arguments: Arguments, as of a call.
+            named: Arguments by name.
+
+        Returns:
+            The run, which can be awaited, and has `result(timeout)`. Both give the tree that a call
+            returns; `buffers` is this tree before it has values, for arguments of further calls.
+
+        Raises:
+            ResourceExhaustedError: The session has as many launched executions as it may.
+            XlaError: A call with these arguments raises it, too, before the run begins.
+        """
+        return self._call(
+            arguments,
+            named,
+            lambda executable, given, program: executable.launch(
+                given, None, None, program.tree_of
+            ),
+        )
+
+    def _call(
+        self,
+        arguments: Sequence[Any],
+        named: dict[str, Any],
+        run: Callable[[Executable[Any], list[Any], JaxProgram], T],
+    ) -> T:
+        """Run the program for these arguments, once more if large arrays were lost."""
         leaves, (executable, program) = self._version(arguments, named)
         constants = [self._uploaded(each) for each in program.constants]
         try:
-            result = executable(*constants, *leaves)
+            return run(executable, [*constants, *leaves], program)
         except LostError:
             if not any(each.is_lost for each in constants):
                 raise
             # The server was restarted.
             constants = [self._uploaded(each) for each in program.constants]
-            result = executable(*constants, *leaves)
-        results = [result] if isinstance(result, Buffer) else result
-        for buffer, kind in zip(results, program.results, strict=True):
-            buffer.jax_type = kind
-        return program.tree.unflatten(results)
+            return run(executable, [*constants, *leaves], program)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Return the method of an object, where the function is decorated in its class."""

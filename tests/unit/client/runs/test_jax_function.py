@@ -1,5 +1,6 @@
 """Functions of JAX on a server: called as those of `jax.jit`, with the same values."""
 
+import asyncio
 import dataclasses
 import enum
 import functools
@@ -17,6 +18,8 @@ import pytest
 import xla_client as xc
 from xla_contract.errors import (
     ArgumentTypeError,
+    CancelledError,
+    DeadlineExceededError,
     InvalidArgumentError,
     UnimplementedError,
 )
@@ -191,6 +194,43 @@ def test_threads_that_call_at_once_compile_once(client: xc.Client) -> None:
     with ThreadPoolExecutor(8) as threads:
         assert list(map(float, threads.map(add_one, range(32)))) == list(range(1, 33))
     assert len(traced) == 1
+
+
+def test_a_submitted_run_gives_the_tree_and_its_buffers_are_arguments(client: xc.Client) -> None:
+    function = lambda state, x: {"w": state["w"] + x, "n": None}  # noqa: E731
+    step = client.jit(function)
+    first = step.submit({"w": ROW}, 1)
+    second = step.submit(first.buffers, x=2.0)
+    expected = jax.jit(function)(jax.jit(function)({"w": ROW}, 1), x=2.0)
+    check_equal(second.buffers, expected)
+    check_equal(second.result(timeout=100), expected)
+
+    async def awaited() -> Any:
+        return await step.submit({"w": ROW}, 3)
+
+    check_equal(asyncio.run(awaited()), function({"w": jnp.asarray(ROW)}, 3))
+
+
+def test_submitted_runs_donate(client: xc.Client) -> None:
+    given = client.to_device(ROW)
+    result = client.jit(lambda x: x + 1, donate_argnums=0).submit(given).result()
+    assert given.is_deleted
+    np.testing.assert_array_equal(result.to_numpy(), ROW + 1)
+
+
+def test_a_submitted_run_is_waited_for_no_longer_than_asked(client: xc.Client) -> None:
+    endless = client.jit(lambda x: jax.lax.while_loop(lambda _: True, lambda n: n + 1, x))
+    run = endless.submit(1)
+    with pytest.raises(DeadlineExceededError):
+        run.result(timeout=0.05)
+    assert run.cancel()
+    with pytest.raises(CancelledError):
+        run.result(timeout=100)
+
+
+def test_submitting_needs_a_server_that_launches(plain_client: xc.Client) -> None:
+    with pytest.raises(UnimplementedError, match="must have CAPABILITY_LAUNCH"):
+        plain_client.jit(lambda x: x + 1).submit(ROW)
 
 
 def test_donated_buffers_end_and_the_error_names_them(client: xc.Client) -> None:

@@ -111,6 +111,8 @@ def test_functions_of_jax_go_on_with_the_arrays_that_they_close_over(
     kept = widen(ONES)
     server.restart()
     assert widen(ONES).to_numpy().sum() == 4 * (1 << 13)
+    server.restart()
+    assert widen.submit(ONES).result().to_numpy().sum() == 4 * (1 << 13)
     with lost(r"a value of f32\[8192\]\{0\}"):
         client.jit(lambda x: matrix @ x)(kept)
 
