@@ -128,7 +128,7 @@ class Kernels:
     def prepare(self) -> None:
         """Have ready what the first kernel would wait for besides being compiled."""
         with self._lock:
-            self._loader_with_room()
+            self._open_loader()
         if self._cache:
             self._cache.tidy()
 
@@ -184,13 +184,13 @@ class Kernels:
         found = {key: kernel for key, kernel in known.items() if kernel is not None}
         added = {symbol_of(key): key for key in codes if key not in found}
         code_of = {symbol: codes[key] for symbol, key in added.items()}
-        loader = self._loader_with_room()
+        loader = self._open_loader()
         for symbol, address in loader.load_all(code_of).items():
             kernel = LoadedKernel(address, loader, len(code_of[symbol]))
             found[added[symbol]] = self._kernels[added[symbol]] = kernel
         return found
 
-    def _loader_with_room(self) -> Loader:
+    def _open_loader(self) -> Loader:
         loader = self._loader
         if (
             loader is None

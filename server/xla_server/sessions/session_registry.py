@@ -126,7 +126,7 @@ class SessionRegistry:
                 found.last_used_at = self._clock()
                 found.has_been_used = True
                 return found
-            ended = self._make_room(caller)
+            ended = self._evict_idle(caller)
             session = self._new(caller, secrets.token_urlsafe(_TOKEN_BYTES))
             self._by_token[session.token] = session
         _close(ended)
@@ -212,7 +212,7 @@ class SessionRegistry:
             )
         ended: SessionEntry | None = None
         if session is None:
-            ended = self._make_room(caller)
+            ended = self._evict_idle(caller)
             session = self._by_connection[connection] = self._new(caller)
         return session, ended
 
@@ -335,7 +335,7 @@ class SessionRegistry:
             self._use.add(session.caller, -1)
         return is_there
 
-    def _make_room(self, caller: Caller) -> SessionEntry | None:
+    def _evict_idle(self, caller: Caller) -> SessionEntry | None:
         """Return an idle session that was removed for a new one, if there is no other room.
 
         Called with the lock held. Raises ResourceExhaustedError when there are too many, for the

@@ -105,12 +105,12 @@ def _chirp(
     m.put(target, values, target_step)
 
 
-def _take(m: _Memory, source: int, target: int, count: int, offsets: int) -> None:
+def _gather(m: _Memory, source: int, target: int, count: int, offsets: int) -> None:
     for number, offset in enumerate(m.words(offsets, count)):
         m.put(target + number * _PAIR, m.block(source + offset, 1))
 
 
-def _give(m: _Memory, source: int, target: int, count: int, offsets: int, table: int) -> None:
+def _scatter(m: _Memory, source: int, target: int, count: int, offsets: int, table: int) -> None:
     values = _swapped(m.block(source, count)) * m.table(table, count)
     for value, offset in zip(values, m.words(offsets, count), strict=True):
         m.put(target + offset, value[None])
@@ -234,8 +234,8 @@ def _named(kind: str) -> Iterator[tuple[str, Callable[..., None]]]:
         "to_half": functools.partial(_halves, True),
         "from_half": functools.partial(_halves, False),
         "mix": _mix,
-        "take": _take,
-        "give": _give,
+        "gather": _gather,
+        "scatter": _scatter,
         "sum": functools.partial(_sum, False),
         "sum_swapped": functools.partial(_sum, True),
         "mirror": _mirror,

@@ -172,14 +172,14 @@ def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) 
         start_thread(listen, "outfeed-progress")
         encoder = FeedItemEncoder(outfeed.declared)
         while (batch := outfeed.next_batch()) is not None:
-            with _room(session.service.response_memory, batch):
+            with _reserved(session.service.response_memory, batch):
                 stream.send(items_part((number, encoder.value(value)) for number, value in batch))
             cancellation.check()
     finally:
         outfeed.end()
 
 
-def _room(
+def _reserved(
     answers: SessionResponseMemory, batch: Sequence[tuple[int, Literal]]
 ) -> contextlib.AbstractContextManager[None]:
     """Reserve memory for a message of more than BATCH_BYTES, which has one item."""

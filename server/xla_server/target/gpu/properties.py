@@ -30,10 +30,10 @@ latency of a microsecond, each of 132 multiprocessors must have 36 KiB in flight
 FULL_THREADS = 1 << 18
 """Threads that nearly fill any GPU: 132 or 148 multiprocessors hold 2048 each."""
 
-MAX_TURNS = 8
+MAX_UNROLLED_ITERATIONS = 8
 """Most iterations of a thread over a row that are fully unrolled: values stay in registers."""
 
-TURN_COPIES = 4
+LONG_ROW_UNROLL = 4
 """Unroll factor of longer such loops: loads of several iterations are in flight at once."""
 
 MAX_WARP_ROW = 1024

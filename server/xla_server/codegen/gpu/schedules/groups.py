@@ -29,9 +29,9 @@ from xla_server.ir.explicit_stack import Deep
 from xla_server.target.gpu.properties import (
     ACCESS_BYTES,
     BLOCK_THREADS,
+    LONG_ROW_UNROLL,
     MAX_RUN,
-    MAX_TURNS,
-    TURN_COPIES,
+    MAX_UNROLLED_ITERATIONS,
     WARP,
 )
 
@@ -202,7 +202,7 @@ class GroupBuilder(LoopBuilder):
         run = 1 if self._columns > 1 else run_of(self._nest, loop.size)
         runs, parts = math.prod(each.size for each in loops) // run, self._parts
         iterations = -(-runs // parts)
-        copies = 1 if iterations <= MAX_TURNS else TURN_COPIES
+        copies = 1 if iterations <= MAX_UNROLLED_ITERATIONS else LONG_ROW_UNROLL
         opened: list[Block] = []
         terms: list[tuple[ir.Expression, int]] = [(self._part, 1)]
         if copies > 1:

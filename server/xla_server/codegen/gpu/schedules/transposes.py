@@ -82,11 +82,11 @@ class _TileBuilder(LoopBuilder):
         # `_size` is the number of elements of a tile along either loop.
         self._run = _run_of(nest, across, staged)
         self._size = WARP * self._run
-        self._staged = {load: self._room_of(load) for load in staged}
+        self._staged = {load: self._tile_buffer(load) for load in staged}
         self._tiles: dict[Variable, ir.Value] = {}
         self._position: ir.Expression | None = None
 
-    def _room_of(self, load: Load) -> ir.SharedArray:
+    def _tile_buffer(self, load: Load) -> ir.SharedArray:
         pitch = self._size + self._run
         return self._shared_array(self._size * pitch * Type(load.kernel_type.storage).byte_size)
 

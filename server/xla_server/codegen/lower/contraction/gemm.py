@@ -293,10 +293,10 @@ def _products(
     left, right, result = map(ir.Address, building.buffers(operands, made.value))
     flag = building.buffer(CANCELLATION, ir.Usage.FLAG)
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
-    room: int | ir.Expression = 0
+    workspace: int | ir.Expression = 0
     if not gemm.is_laid_out_ahead:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
-        room = ir.Address(building.stack_array("room", panel + SLACK))
+        workspace = ir.Address(building.stack_array("workspace", panel + SLACK))
     has_epilogue = bool(epilogue.loops)
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
@@ -314,7 +314,7 @@ def _products(
             "sizes": _sizes(gemm),
             "functions": _functions(gemm),
             "band": ir.Address(band),
-            "room": room,
+            "workspace": workspace,
             "cancelled": ir.Address(flag),
         }
         items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, given)

@@ -162,7 +162,7 @@ def add_tiles(
     source, weights, taps, result = map(ir.Address, buffers)
     scratch = ir.Address(building.buffer(memory, ir.Usage.SCRATCH))
     with Items(building.body, tiled.work_items, "item") as items:
-        room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
+        workspace = items.let("workspace", scratch + items.axis * (4 * sum(tiled.parts)))
         first, last = task_range(items.axis, tiled.blocks, tiled.work_items)
         with Loop(
             items, "block", last, first, iterations=tiled.blocks / tiled.work_items
@@ -172,7 +172,7 @@ def add_tiles(
             end = blocks.let("end", limit)
             given: Operands = {
                 **{"begin": begin, "end": end, "source": source, "weights": weights},
-                **{"taps": taps, "result": result, "memory": room},
+                **{"taps": taps, "result": result, "memory": workspace},
                 **_sizes(tiled),
             }
             blocks.call(winograd_block.BLOCK, given)

@@ -106,11 +106,11 @@ class BlockTransform:
 
     def _generic(self, r: int, s: int, m: int) -> None:
         source, target = self.result, self._other[self.result]
-        room = self._array(f"room{s}", r * self._pair)
+        workspace = self._array(f"workspace{s}", r * self._pair)
         table = self._tables.add(_twiddles(r * m, r, m))
         powers = self._tables.add(np.conj(plan.roots(r, np.arange(r))))
         given = _pass_operands(source, target, s, m, table)
-        more = {"r": r, "roots": powers, "room": ir.Address(room)}
+        more = {"r": r, "roots": powers, "workspace": ir.Address(workspace)}
         self.body.call(generic_pass(self._kind), {**given, **more})
         self.result = target
 
@@ -120,7 +120,7 @@ class BlockTransform:
         chirp = plan.chirp_of(r)
         first, spectrum = self._tables.add(chirp), self._tables.add(plan.spectrum_of(r, size))
         last = self._tables.add(_root_powers(r * m, m, r) * chirp)
-        padded = self._room(size, s)
+        padded = self._convolution_block(size, s)
         with self._each(r, s, m) as (body, p, here, there):
             start = chirp_operands((here, s * m * pair), (ir.Address(padded), pair), r, first, size)
             body.call(block_routine("chirp", kind), start)
@@ -142,10 +142,10 @@ class BlockTransform:
         order = self._tables.add_words(powers * (s * m * pair))
         back_order = self._tables.add_words(inverses * (s * pair))
         last = self._tables.add(plan.roots(r * m, np.arange(m)[:, None] * inverses))
-        ordered = self._room(size, s)
+        ordered = self._convolution_block(size, s)
         with self._each(r, s, m) as (body, p, here, there):
             given = {"source": here, "target": ir.Address(ordered), "count": size, "offsets": order}
-            body.call(block_routine("take", kind), given)
+            body.call(block_routine("gather", kind), given)
             result = self._pass(body, size, 1, ordered)
             middle = ir.Address(result)
             both = {"one": here, "other": middle}
@@ -157,9 +157,9 @@ class BlockTransform:
             final = ir.Address(self._pass(body, size, 1, result))
             table = last + p * (size * 2 * WIDTH[kind])
             given = {"source": final, "target": there, "count": size, "offsets": back_order}
-            body.call(block_routine("give", kind), {**given, "table": table})
+            body.call(block_routine("scatter", kind), {**given, "table": table})
 
-    def _room(self, size: int, s: int) -> ir.StackArray:
+    def _convolution_block(self, size: int, s: int) -> ir.StackArray:
         """Return one of two blocks for the convolution of a factor."""
         padded, other = (self._array(f"{name}{s}", size * self._pair) for name in "cd")
         self._pair_of(padded, other)

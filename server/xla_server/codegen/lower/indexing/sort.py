@@ -209,8 +209,8 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
             loop.store(entries, "i64", ir.Index(0, ((i, 2),)), found)
             loop.store(entries, "i64", ir.Index(1, ((i, 2),)), i)
     order = ir.Value("order", Type.I64)
-    rooms = [ir.plus(scratch, 8 * n * words * length) for n in (1, 2)]
-    memory = {"entries": scratch, "room": rooms[0], "counts": rooms[1]}
+    following = [ir.plus(scratch, 8 * n * words * length) for n in (1, 2)]
+    memory = {"entries": scratch, "workspace": following[0], "counts": following[1]}
     given = {**memory, "length": length, "cancelled": ir.Address(sort.flag)}
     body.call(sorter(words, key.bytes), given, (order,))
     # Entries that were not sorted have no valid numbers.

@@ -114,7 +114,7 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
         left: Read, lefts: Strides, right: Read, rights: Strides, result: Update,
         sizes: BandSizes, functions: Functions,
         # Memory for the panels of a work item's rows, and for a panel of columns.
-        band: Write, room: Write,
+        band: Write, workspace: Write,
         # The function stores no more once the flag says STOP.
         cancelled: Cancelled,
     ) -> None:  # fmt: skip
@@ -153,7 +153,7 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                         there, x = factors, 0
                         while x < wide:
                             call_at(
-                                tile, panel, there, into + y * pitch + x * width, room,
+                                tile, panel, there, into + y * pitch + x * width, workspace,
                                 rights.row, whole, pitch, min(high - y, height),
                                 min(wide - x, panel_columns), adds,
                             )  # fmt: skip
@@ -170,17 +170,17 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                         following = sizes.depth - step - steps
                         if wide - x < sizes.narrow and following < sizes.over:
                             some = min(wide - x, panel_columns)
-                            call_at(pack_right, there, ahead, room, steps, some)
-                            there, ahead, function = room, sizes.right_row, tile
+                            call_at(pack_right, there, ahead, workspace, steps, some)
+                            there, ahead, function = workspace, sizes.right_row, tile
                         panel, y = band, 0
                         while y < high:
                             call_at(
-                                function, panel, there, into + y * pitch + x * width, room,
+                                function, panel, there, into + y * pitch + x * width, workspace,
                                 ahead, whole, pitch, min(high - y, height),
                                 min(wide - x, panel_columns), adds,
                             )  # fmt: skip
                             if function != tile:
-                                there, ahead, function = room, sizes.right_row, tile
+                                there, ahead, function = workspace, sizes.right_row, tile
                             panel += sizes.left_panel
                             y += height
                         factors += rights.panel

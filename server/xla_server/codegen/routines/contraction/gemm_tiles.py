@@ -73,7 +73,7 @@ TILE = Routine(
         *parameters(Unit.READ, "left", "right"),
         *parameters(Unit.UPDATE, "result"),
         # Memory for a packed panel of the right matrix, which tiles that pack write.
-        *parameters(Unit.WRITE, "room"),
+        *parameters(Unit.WRITE, "workspace"),
         # Bytes between k indices of the right panel, and the number of k indices, at least one.
         *parameters(Unit.OFFSET, "ahead"),
         *parameters(Unit.COUNT, "steps"),
@@ -90,7 +90,8 @@ TILE = Routine(
 class GemmTileText(VectorText):
     """Writer of the function of a tile of `rows` rows, with `vectors` vectors in each.
 
-    If it `packs`, it stores the right panel's elements that it reads to `room`, for tiles below.
+    If it `packs`, it stores the right panel's elements that it reads to `workspace`, for tiles
+    below.
     """
 
     def __init__(
@@ -107,16 +108,16 @@ class GemmTileText(VectorText):
         kept = self.let(f"alloca [{rows * vectors} x {self.vector}], align {self.bytes}")
         carried = [("ptr", self.pointer("%left")), ("ptr", self.pointer("%right"))]
         carried += [(self.vector, "zeroinitializer")] * (rows * vectors)
-        carried += [("ptr", self.pointer("%room"))] if self._packs else []
+        carried += [("ptr", self.pointer("%workspace"))] if self._packs else []
         loop = TextLoop(self, "0", "%steps", 1, carried)
         left, right, *values = loop.values
-        sums, room = values[: rows * vectors], values[rows * vectors :]
+        sums, packed = values[: rows * vectors], values[rows * vectors :]
         # Whole vectors: instructions for masks would compete with the products.
         factors = [self.load(self.behind(right, n * self.bytes)) for n in range(vectors)]
         self._fetch_ahead(right)
-        for packed in room:
+        for target in packed:
             for number, factor in enumerate(factors):
-                self.store(factor, self.behind(packed, number * self.bytes))
+                self.store(factor, self.behind(target, number * self.bytes))
         following = []
         for row in range(rows):
             factor = self.broadcast(self.behind(left, row * self.width))
@@ -127,7 +128,8 @@ class GemmTileText(VectorText):
                 # factor.
                 self.do('call void asm sideeffect "", "~{memory}"()')
         panels = [self.behind(left, rows * self.width), self.behind(right, "%ahead")]
-        loop.end([*panels, *following, *(self.behind(each, vectors * self.bytes) for each in room)])
+        ends = (self.behind(each, vectors * self.bytes) for each in packed)
+        loop.end([*panels, *following, *ends])
         self._store_all(following, kept)
 
     def _fetch_ahead(self, right: str) -> None:

@@ -83,8 +83,8 @@ class _Transform(VectorText):
         """Write all of it: vectors of features one way to the stack, and from there the other."""
         size = self.bytes
         high, wide = len(self._matrix), len(self._matrix[0])
-        room = self.let(f"alloca [{high * wide} x {self.vector}], align {size}")
-        half = self.let(f"ptrtoint ptr {room} to i64")
+        workspace = self.let(f"alloca [{high * wide} x {self.vector}], align {size}")
+        half = self.let(f"ptrtoint ptr {workspace} to i64")
         seen = self.let(f"alloca {self._numbers}, align {size}")
         self.write(self._numbers, "zeroinitializer", seen, size)
         latest = self.minus("%count", str(self.lanes))

@@ -33,7 +33,7 @@ _CHIRP = parameters_of(
 _TWIDDLE = parameters_of(
     block=Unit.UPDATE, count=Unit.COUNT, fine=Unit.READ, coarse=Unit.READ, rows=Unit.COUNT
 )
-_TAKE = parameters_of(source=Unit.READ, target=Unit.WRITE, count=Unit.COUNT, offsets=Unit.READ)
+_GATHER = parameters_of(source=Unit.READ, target=Unit.WRITE, count=Unit.COUNT, offsets=Unit.READ)
 _MIX = (
     *parameters(Unit.UPDATE, *_PARTS),
     *parameters(Unit.COUNT, "count"),
@@ -189,7 +189,7 @@ def _chirp(f: FourierText, *, swapped: str) -> None:
         rest.end([f.behind(pointer, "%target_step")])
 
 
-def _take(f: FourierText) -> None:
+def _gather(f: FourierText) -> None:
     """Bring elements at byte offsets into the order of a table of int64."""
     source = f.pointer("%source")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("target", "offsets")]
@@ -199,7 +199,7 @@ def _take(f: FourierText) -> None:
     k.end([f.behind(target, f.pair), f.behind(offsets, 8)])
 
 
-def _give(f: FourierText) -> None:
+def _scatter(f: FourierText) -> None:
     """Store elements, real and imaginary parts exchanged, times a table's at byte offsets."""
     target = f.pointer("%target")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "offsets", "table")]
@@ -222,8 +222,8 @@ _STEPS: Mapping[str, tuple[tuple[Parameter, ...], Callable[[FourierText], None]]
     "to_half": (_HALVES, functools.partial(_halves, is_inverse=True)),
     "from_half": (_HALVES, functools.partial(_halves, is_inverse=False)),
     "mix": (_MIX, _mix),
-    "take": (_TAKE, _take),
-    "give": ((*_TAKE, *parameters(Unit.READ, "table")), _give),
+    "gather": (_GATHER, _gather),
+    "scatter": ((*_GATHER, *parameters(Unit.READ, "table")), _scatter),
     "sum": (_SUM, functools.partial(_sum, is_swapped=False)),
     "sum_swapped": (_SUM, functools.partial(_sum, is_swapped=True)),
     "mirror": (_TWO_SIDES, _mirror),

@@ -49,7 +49,8 @@ def generic_cost(radix: int) -> float:
 _PARAMETERS = parameters_of(
     source=Unit.READ, target=Unit.WRITE, s=Unit.COUNT, m=Unit.COUNT, twiddles=Unit.READ
 )
-_GENERIC_PARAMETERS = (*_PARAMETERS, *parameters_of(r=Unit.COUNT, roots=Unit.READ, room=Unit.WRITE))
+_OF_ANY_RADIX = parameters_of(r=Unit.COUNT, roots=Unit.READ, workspace=Unit.WRITE)
+_GENERIC_PARAMETERS = (*_PARAMETERS, *_OF_ANY_RADIX)
 
 
 def butterfly(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
@@ -174,8 +175,8 @@ def pass_routine(kind: str, radix: int, *, is_last: bool) -> Routine:
 def _generic(f: FourierText) -> None:
     """Write a pass of any odd radix.
 
-    `roots` has cos(2 pi j / r) and sin(2 pi j / r) for j < r, `room` holds r elements. `twiddles`
-    has entries for all p.
+    `roots` has cos(2 pi j / r) and sin(2 pi j / r) for j < r, `workspace` holds r elements.
+    `twiddles` has entries for all p.
     """
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")
@@ -183,7 +184,7 @@ def _generic(f: FourierText) -> None:
     last_out = f.let(f"mul i64 {per_row}, {f.minus('%r', '1')}")
     half = f.let(f"lshr i64 {f.plus('%r', '1')}, 1")
     row_twiddles = f.let(f"mul i64 {f.minus('%r', '1')}, {2 * f.width}")
-    room, roots = f.pointer("%room"), f.pointer("%roots")
+    kept, roots = f.pointer("%workspace"), f.pointer("%roots")
     minus_in, minus_out = f.minus("0", apart_in), f.minus("0", per_row)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target")]
     rows = TextLoop(f, "0", "%m", 1, [*begin, ("ptr", f.pointer("%twiddles"))])
@@ -192,7 +193,7 @@ def _generic(f: FourierText) -> None:
     here, there = column.values
     zero = f.load_pair(here)
     up, down = f.behind(here, apart_in), f.behind(here, last_in)
-    vectors = [("ptr", up), ("ptr", down), ("ptr", room), (f.vector, zero[0]), (f.vector, zero[1])]
+    vectors = [("ptr", up), ("ptr", down), ("ptr", kept), (f.vector, zero[0]), (f.vector, zero[1])]
     fold = TextLoop(f, "1", half, 1, vectors)
     one, other = f.load_pair(fold.values[0]), f.load_pair(fold.values[1])
     total = f.complex_add(one, other)
@@ -212,7 +213,7 @@ def _generic(f: FourierText) -> None:
     k = TextLoop(f, "1", half, 1, [("ptr", ascending), ("ptr", descending)])
     empty = "zeroinitializer"
     parts = [(f.vector, name) for name in (*zero, empty, empty)]
-    j = TextLoop(f, "1", half, 1, [("ptr", room), ("i64", k.number), *parts])
+    j = TextLoop(f, "1", half, 1, [("ptr", kept), ("i64", k.number), *parts])
     pointer, angle, *totals = j.values
     root = f.let(f"getelementptr i8, ptr {roots}, i64 {f.let(f'mul i64 {angle}, {2 * f.width}')}")
     cosine, sine = f.broadcast_pair(root)

@@ -85,8 +85,8 @@ def _count_twice(count: Any, size: int) -> Any:
 def _sorter(words: int, size: int) -> PythonFunction:
     """Return the function that sorts entries of `words` words by keys of `size` bytes.
 
-    It returns the address of the sorted ones: `entries`, or `room`, which is as large. Once the
-    flag at `cancelled` is set their order is undefined, and none of them may be used.
+    It returns the address of the sorted ones: `entries`, or `workspace`, which is as large. Once
+    the flag at `cancelled` is set their order is undefined, and none of them may be used.
 
     A pass, one for each byte from the lowest on, moves entries to 256 regions of the memory beside
     them, in their order. Each byte of the keys has its own counts, which become addresses.
@@ -97,7 +97,7 @@ def _sorter(words: int, size: int) -> PythonFunction:
     count = functools.reduce(_count_twice, (n for n in (1, 2, 4) if n < size), _count)
 
     def sort(
-        entries: Update, room: Write, counts: Write, length: Count, cancelled: Cancelled
+        entries: Update, workspace: Write, counts: Write, length: Count, cancelled: Cancelled
     ) -> int:
         if length <= _FEW:
             _insert(entries, length, words)
@@ -115,7 +115,7 @@ def _sorter(words: int, size: int) -> PythonFunction:
             if _peek(cells, int(_byte(entries, shift))) != length:
                 # The highest byte has the sign, and negative keys come first.
                 flip = 128 if digit == size - 1 else 0
-                target = room
+                target = workspace
                 for number in range(256):
                     value = bit_xor(number, flip)
                     behind = target + _peek(cells, value) * entry_bytes
@@ -133,7 +133,7 @@ def _sorter(words: int, size: int) -> PythonFunction:
                         rest = _peek(at, words - 1)
                         _poke(target, 0, _peek(at, 0))
                         _poke(target, words - 1, rest)
-                entries, room = room, entries
+                entries, workspace = workspace, entries
         return entries
 
     # A pass for each byte, and one that counts.

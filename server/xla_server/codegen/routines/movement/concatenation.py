@@ -171,7 +171,7 @@ def _interleave(
     least `side` operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of operands.
     The last ones begin earlier where they would not fit.
     """
-    room = alloca(_MAX_OPERANDS * TILE_BYTES)
+    workspace = alloca(_MAX_OPERANDS * TILE_BYTES)
     table, result = _word(buffers, 0), _word(buffers, 1)
     count, row_bytes = _word(table, COUNT), _word(table, ROW_BYTES)
     tall = whole_div(TILE_BYTES, width)
@@ -183,12 +183,12 @@ def _interleave(
             entry = table + 8 * HEAD_WORDS + first * (8 * ENTRY_WORDS)
             for operand in range(side):
                 source = _word(buffers, _word(entry, BUFFER)) + _word(entry, OFFSET) + row * width
-                _copy(room + operand * TILE_BYTES, source, TILE_BYTES)
+                _copy(workspace + operand * TILE_BYTES, source, TILE_BYTES)
                 entry += 8 * ENTRY_WORDS
             y = 0
             while y < tall:
                 target = result + (row + y) * row_bytes + first * width
-                call_at(tile, room + y * width, TILE_BYTES, target, row_bytes)
+                call_at(tile, workspace + y * width, TILE_BYTES, target, row_bytes)
                 y += side
             group += side
 

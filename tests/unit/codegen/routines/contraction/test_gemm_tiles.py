@@ -109,14 +109,14 @@ def _check_tiles(machine: Machine, kind: str) -> None:
             loader = Loader(machine)
             code = object_of(gemm_tile(machine, form, rows, vectors, packs=packs), machine)
             call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)(loader.load(code, "tile"))
-            room = np.zeros_like(right)
-            places = [array.ctypes.data for array in (left, right, result, room)]
+            workspace = np.zeros_like(right)
+            places = [array.ctypes.data for array in (left, right, result, workspace)]
             call(*places, right.strides[0], steps, result.strides[0], rows - 1, columns - 1, 1)
             wanted = np.ones_like(result)
             products = np.einsum("srp,scp->rc", left.astype(float), right.astype(float))
             wanted[:-1, : columns - 1] += products[:-1, :-1].astype(total)
             np.testing.assert_array_equal(result, wanted)
-            np.testing.assert_array_equal(room, right * packs)
+            np.testing.assert_array_equal(workspace, right * packs)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

@@ -88,11 +88,11 @@ def test_a_pass_of_each_radix(kind: str, r: int) -> None:
 def test_a_pass_of_any_odd_radix(kind: str, r: int) -> None:
     for s, m in ((1, 3), (2, 2), (3, 1)):
         source, x = block(kind, r * s * m)
-        target, room = np.zeros_like(source), np.zeros_like(source[:r])
+        target, workspace = np.zeros_like(source), np.zeros_like(source[:r])
         angles = 2 * np.pi * np.arange(r) / r
         roots = pairs(np.cos(angles) + 1j * np.sin(angles), kind)
         table = pairs(twiddles(r, m), kind)
-        call(generic_pass(kind).name, source, target, s, m, table, r, roots, room)
+        call(generic_pass(kind).name, source, target, s, m, table, r, roots, workspace)
         np.testing.assert_allclose(values(target), of_pass(x, r, s, m), atol=60 * BOUND[kind])
 
 
@@ -214,10 +214,10 @@ def test_elements_are_taken_in_an_order_and_given_back(kind: str) -> None:
     memory, x = block(kind, 5)
     order = np.array([3, 0, 4]) * memory.strides[0]
     taken, given = np.zeros_like(memory[:3]), np.zeros_like(memory)
-    call(f"fourier_take_{kind}", memory, taken, 3, order)
+    call(f"fourier_gather_{kind}", memory, taken, 3, order)
     np.testing.assert_array_equal(values(taken), x[[3, 0, 4]])
     factors = np.exp(1j * np.arange(3))
-    call(f"fourier_give_{kind}", taken, given, 3, order, pairs(factors, kind))
+    call(f"fourier_scatter_{kind}", taken, given, 3, order, pairs(factors, kind))
     expected = np.zeros_like(x)
     expected[[3, 0, 4]] = (values(taken).imag + 1j * values(taken).real) * factors[:, None]
     np.testing.assert_allclose(values(given), expected, atol=10 * BOUND[kind])
