@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xla_client.programs.computation import Computation, as_computation
-from xla_client.session.buffer import Buffer
 from xla_contract.errors import UnimplementedError
 
 JaxType: TypeAlias = tuple[tuple[int, ...], Any, bool]
@@ -35,13 +34,6 @@ class JaxProgram:
     """The types of the results."""
     tree: Any
     """The tree that the function returns, of which the results are the leaves."""
-
-    def tree_of(self, result: Any) -> Any:
-        """Return what the function returns, with the Buffers of a run's result."""
-        buffers = [result] if isinstance(result, Buffer) else result
-        for buffer, kind in zip(buffers, self.results, strict=True):
-            buffer.jax_type = kind
-        return self.tree.unflatten(buffers)
 
 
 def jax_module() -> Any:

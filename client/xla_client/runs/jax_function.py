@@ -112,7 +112,7 @@ class JaxFunction:
         return self._call(
             arguments,
             named,
-            lambda executable, given, program: program.tree_of(executable(*given)),
+            lambda executable, given, program: _tree_of(program, executable(*given)),
         )
 
     def submit(self, *arguments: Any, **named: Any) -> Execution[Any]:
@@ -134,7 +134,7 @@ class JaxFunction:
             arguments,
             named,
             lambda executable, given, program: executable.launch(
-                given, None, None, program.tree_of
+                given, None, None, functools.partial(_tree_of, program)
             ),
         )
 
@@ -319,6 +319,14 @@ def _signature(function: Any) -> inspect.Signature:
         return inspect.signature(function)
     except ValueError:
         return inspect.signature(lambda *args, **kwargs: None)
+
+
+def _tree_of(program: JaxProgram, result: Any) -> Any:
+    """Return what a program's function returns, with the Buffers of a run's result."""
+    buffers = [result] if isinstance(result, Buffer) else result
+    for buffer, kind in zip(buffers, program.results, strict=True):
+        buffer.jax_type = kind
+    return program.tree.unflatten(buffers)
 
 
 def _form(leaf: Any) -> Any:
