@@ -43,10 +43,14 @@ Box = tuple[tuple[int, int], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Piece:
-    """Loops over work items, outermost first, and the runs that each item executes in sequence."""
+    """Loops over work items, outermost first, and what each item executes.
+
+    An item executes the runs in sequence, once for each iteration of the loops `inside` of it.
+    """
 
     loops: tuple[Variable, ...]
     runs: tuple[InnerLoops, ...]
+    inside: tuple[Variable, ...] = ()
 
 
 class _TooManyError(Exception):
@@ -226,11 +230,18 @@ class _Cutting:
     def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
         """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
         loops, stores = collapsed_loops(single, stores, functools.partial(self._stores, box))
-        outer = len(loops) - 1
-        # Finding the indices of an item takes as long as a short row.
-        while outer > 0 and _elements(loops[outer:]) < self._tuned.min_item_elements:
-            outer -= 1
+        outer = self._item_loops(loops, len(loops) - 1)
         self._add(Piece(loops[:outer], (InnerLoops(loops[outer:], stores),)))
+
+    def _item_loops(self, loops: Sequence[Variable], outer: int, row: int = 1) -> int:
+        """Return how many of these loops are over work items, `outer` at most.
+
+        One iteration of all of them has `row` elements. To find the indices of an item takes as
+        long as a short row.
+        """
+        while outer > 0 and _elements(loops[outer:]) * row < self._tuned.min_item_elements:
+            outer -= 1
+        return outer
 
     def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
         """Add one piece, in which each row has all these parts."""
@@ -247,7 +258,10 @@ class _Cutting:
             row, inside = merged(groups_of(loops, own))
             at = [(merged_indices | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
             runs.append(InnerLoops(row, self._stores(part, at)))
-        self._add(Piece(items, _joined(runs)))
+        # The index of an item of one loop needs no division.
+        elements, count = sum(_elements(run.loops) for run in runs), len(items)
+        count = self._item_loops(items, count, elements) if count > 1 else count
+        self._add(Piece(items[:count], _joined(runs), items[count:]))
 
     def are_rows(self, box: Box, dimension: int) -> bool:
         """Return whether boxes adjacent in a dimension are faster row by row than box by box."""
@@ -302,7 +316,7 @@ class _PieceBuilder(LoopBuilder):
     def _build_piece(self, piece: Piece, before: int) -> int:
         """Build a piece whose work items start at number `before`; return how many it has."""
         rows = _elements(piece.loops)
-        inner = piece.runs[0].loops if len(piece.runs) == 1 else ()
+        inner = piece.inside or (piece.runs[0].loops if len(piece.runs) == 1 else ())
         length, each = _elements(inner[:1]), _elements(inner[1:])
         # Few long rows are cut into blocks, so that there are enough work items.
         block, tuned = length, self._tuned.pieces
@@ -325,8 +339,14 @@ class _PieceBuilder(LoopBuilder):
             part = low, body.let(names[1], integer_op("minimum", end, length))
             item = body.let(names[2], integer_op("whole_div", item, blocks))
         self._open_outer(piece.loops, item, body)
-        for run in piece.runs:
-            self._build_run(run, body, part, blocks)
+        if piece.inside:
+            opened = self._open_blocks(piece.inside, body, part, blocks)
+            for run in piece.runs:
+                self._build_run(run, opened[-1], None, 1)
+            close(opened)
+        else:
+            for run in piece.runs:
+                self._build_run(run, body, part, blocks)
         is_loop = items > 1 or piece.loops or len(self._pieces) > 1
         self._close_part(body, axis if is_loop else None, items, before)
         return items
@@ -334,22 +354,32 @@ class _PieceBuilder(LoopBuilder):
     def _build_run(
         self, run: InnerLoops, body: Body, part: tuple[Expression, Expression] | None, blocks: int
     ) -> None:
-        """Build the loops of a run; the outermost covers the range `part`, one of `blocks`."""
+        """Build the loops of a run, as `_open_blocks` does."""
         if len(run.loops) == 1 and part is None:
             copy = self._copy(run)
             if copy is not None:
                 body.add(copy)
                 return
+        opened = self._open_blocks(run.loops, body, part, blocks)
+        self._store(run.stores, body)
+        close(opened)
+
+    def _open_blocks(
+        self,
+        loops: Sequence[Variable],
+        outside: Body,
+        part: tuple[Expression, Expression] | None,
+        blocks: int,
+    ) -> list[Loop]:
+        """Begin nested loops, of which the outermost covers the range `part`, one of `blocks`."""
         opened: list[Loop] = []
-        outside = body
-        for loop in run.loops:
-            if part is not None and loop is run.loops[0]:
+        for loop in loops:
+            if part is not None and loop is loops[0]:
                 outside = self._open(loop, outside, part[1], part[0], loop.size / blocks)
             else:
                 outside = self._open(loop, outside)
             opened.append(outside)
-        self._store(run.stores, body)
-        close(opened)
+        return opened
 
     def _copy(self, run: InnerLoops) -> Call | None:
         """Return the memory copy that a run amounts to, if it is long enough; else None.

@@ -194,7 +194,8 @@ def test_where_only_rows_are_cut_tests_choose_between_rows() -> None:
     x = _RANDOM.standard_normal((24, 24, 24)).astype(np.float32)
     module = imported(lower(shifted, x))
     (text,) = texts_of(module)
-    (loads,) = re.findall(r"((?: {12}.*load_f32.*\n| {12}.*\n)+)", text)
+    # Rows share work items, so the loop over elements of a row is the third one.
+    (loads,) = re.findall(r"((?: {16}.*load_f32.*\n| {16}.*\n)+)", text)
     assert loads.count("load_f32(") >= 6
     assert not re.search(r"load_f32\(.*select", loads)
     assert_equal_bits(on_cpu(module, (x,))[0], interpreted(module, (x,))[0])
@@ -241,6 +242,50 @@ def test_short_rows_share_a_work_item(rows: int) -> None:
     # Two more pieces have one row each.
     assert kernel.work_items < 2 * rows
     assert_equal_bits(on_cpu(module, [image])[0], padded(image))
+
+
+@pytest.mark.parametrize("features", [4, 34, 128])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_rows_of_several_runs_share_a_work_item(dtype: str, features: int) -> None:
+    """Pairs of elements turned by angles of their own (rotary embeddings)."""
+    x, cos, sin = (
+        np.asarray(jnp.asarray(_RANDOM.standard_normal(sizes) * 9, dtype))
+        for sizes in ((3, 31, 7, features), (31, 1, features // 2), (31, 1, features // 2))
+    )
+
+    def turned(x: Any, cos: Any, sin: Any) -> Any:
+        a, b = x[..., ::2], x[..., 1::2]
+        return jnp.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(x.shape)
+
+    module = imported(lower(turned, x, cos, sin))
+    (kernel,) = kernels_of(compile_module(module).code)
+    least = TARGET.tuning.loops.pieces.min_item_elements
+    assert kernel.work_items * least <= x.size
+    assert_equal_bits(on_cpu(module, [x, cos, sin])[0], interpreted(module, [x, cos, sin])[0])
+
+
+def test_rows_of_several_runs_in_few_long_loops_are_cut_into_blocks() -> None:
+    x, y = (
+        _RANDOM.standard_normal(sizes).astype(np.float32) for sizes in ((2, 20_011, 3), (2, 1, 3))
+    )
+
+    def stacked(x: Any, y: Any) -> Any:
+        return jnp.stack([x * y, x + y], -1)
+
+    module = imported(lower(stacked, x, y))
+    (kernel,) = kernels_of(compile_module(module).code)
+    pieces = TARGET.tuning.loops.pieces
+    assert pieces.blocks <= kernel.work_items <= 2 * x.size // pieces.block + 2
+    assert_equal_bits(on_cpu(module, [x, y])[0], interpreted(module, [x, y])[0])
+
+
+def test_rows_of_one_loop_are_work_items() -> None:
+    """Their index needs no division."""
+    x, y = (_RANDOM.standard_normal(5000).astype(np.float32) for _ in range(2))
+    module = imported(lower(lambda x, y: jnp.stack([x * y, x + y], -1), x, y))
+    (kernel,) = kernels_of(compile_module(module).code)
+    assert kernel.work_items == x.size
+    assert "whole_" not in kernel.source
 
 
 @pytest.mark.parametrize("repeats", [4, 5, 63])
