@@ -167,6 +167,16 @@ ENTRY e {{
     assert evaluate(module, [np.float32(2)]) == -2
 
 
+def test_a_computation_where_it_is_called_may_begin_with_a_comment() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[] parameter(0)
+  ROOT y = f32[] call(x), to_apply={ /* of one
+    instruction */ ROOT a = f32[] parameter(0) } }"""
+    for module in (parse_module(text), import_module(parse_hlo(text))):
+        assert len(module.computations) == 2
+        assert evaluate(module, [np.float32(2)]) == 2
+
+
 def test_parameters_of_a_signature_do_not_matter() -> None:
     text = """HloModule m
 f (y s32[7], /*index=1*/ z: (f32[])) -> f32[2] { ROOT x = f32[2] parameter(0) }
