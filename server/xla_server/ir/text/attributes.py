@@ -13,8 +13,8 @@ from xla_server.ir.text.decorations import IGNORED, read_decoration
 from xla_server.ir.text.forms.form import REQUIRED, Form
 from xla_server.ir.text.scanner import IDENTIFIER, HloReader
 
-_INSTRUCTIONS = re.compile(rf"\{{\s*(?:ROOT\s|%?{IDENTIFIER.pattern}\s*=)")
-"""The beginning of a computation that is written where it is called."""
+_INSTRUCTION = re.compile(rf"ROOT\s|%?{IDENTIFIER.pattern}\s*=")
+"""The beginning, after a {, of a computation that is written where it is called."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -85,7 +85,12 @@ def _read_computations(
     reader: HloReader, read_called: Callable[[], HloComputation]
 ) -> tuple[HloComputation, ...]:
     reader.space()
-    is_list = reader.peek("{") and not _INSTRUCTIONS.match(reader.text, reader.at)
+    start = reader.at
+    is_list = reader.skip("{")
+    if is_list:
+        reader.space()
+        is_list = not _INSTRUCTION.match(reader.text, reader.at)
+        reader.at = start
     return tuple(reader.braced(read_called)) if is_list else (read_called(),)
 
 

@@ -61,8 +61,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._reader = HloReader(text)
         self._computations: dict[str, HloComputation] = {}
+        self._in_order: list[HloComputation] = []
         self._names = UniqueNames()
-        self._computation_names = UniqueNames()
         self._length = 0
         self._depth = 0
 
@@ -86,9 +86,11 @@ class _Parser:
         return self._finished(header, entry)
 
     def _finished(self, header: Header, entry: HloComputation) -> HloModule:
-        computations = list(self._computations.values())
+        computations, names = self._in_order, UniqueNames(self._computations)
         for number, computation in enumerate(computations):
             computation.id = number
+            if self._computations.get(computation.name) is not computation:
+                computation.name = names.new(computation.name)
         signature = entry.program_shape
         layout = header.layout or signature
         shape = ProgramShape(
@@ -120,6 +122,7 @@ class _Parser:
                 start,
             )
         self._computations[name] = computation
+        self._in_order.append(computation)
         return computation
 
     def _stated_result(self) -> Shape:
@@ -165,10 +168,8 @@ class _Parser:
         return self._added(computation)
 
     def _added(self, computation: HloComputation) -> HloComputation:
-        """Add a computation that the text does not name."""
-        while computation.name in self._computations:
-            computation.name = self._computation_names.new(computation.name)
-        self._computations[computation.name] = computation
+        """Add a computation that the text does not name: its name becomes unique in the end."""
+        self._in_order.append(computation)
         return computation
 
     def _parameters(

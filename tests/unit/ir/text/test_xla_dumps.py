@@ -142,6 +142,41 @@ def test_a_called_computation_may_be_written_where_it_is_called() -> None:
         np.testing.assert_array_equal(evaluate(module, [x]), [0, 0])
 
 
+UNNAMED = "to_apply={ ROOT a = f32[] parameter(0) }"
+
+
+@pytest.mark.parametrize(("caller", "name"), [("f", "_"), ("_", "_.1")])
+def test_an_unnamed_computation_takes_no_name_of_its_caller(caller: str, name: str) -> None:
+    text = f"{caller} {{ x = f32[] parameter(0) ROOT y = f32[] call(x), {UNNAMED} }}"
+    module = parse_module(text)
+    assert [computation.name for computation in module.computations] == [name, caller]
+    assert evaluate(module, [np.float32(2)]) == 2
+
+
+def test_an_unnamed_computation_takes_no_name_of_a_later_one() -> None:
+    text = f"""f {{ x = f32[] parameter(0) ROOT y = f32[] call(x), {UNNAMED} }}
+_ {{ x = f32[] parameter(0) ROOT y = f32[] negate(x) }}
+ENTRY e {{
+  x = f32[] parameter(0)
+  y = f32[] call(x), to_apply=f
+  ROOT z = f32[] call(y), to_apply=_
+}}
+"""
+    module = parse_module(text)
+    assert [computation.name for computation in module.computations] == ["_.1", "f", "_", "e"]
+    assert evaluate(module, [np.float32(2)]) == -2
+
+
+def test_a_computation_where_it_is_called_may_begin_with_a_comment() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[] parameter(0)
+  ROOT y = f32[] call(x), to_apply={ /* of one
+    instruction */ ROOT a = f32[] parameter(0) } }"""
+    for module in (parse_module(text), import_module(parse_hlo(text))):
+        assert len(module.computations) == 2
+        assert evaluate(module, [np.float32(2)]) == 2
+
+
 def test_parameters_of_a_signature_do_not_matter() -> None:
     text = """HloModule m
 f (y s32[7], /*index=1*/ z: (f32[])) -> f32[2] { ROOT x = f32[2] parameter(0) }
