@@ -43,7 +43,7 @@ from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu.properties import ACCESS_BYTES, GPUS, Gpu
+from xla_server.target.gpu.properties import ACCESS_BYTES, GPUS, WARP, Gpu
 from xla_server.target.machine import Machine
 
 REGISTERS = 64
@@ -64,6 +64,9 @@ A kernel may have more if that costs nothing: if its multiprocessor has as many 
 
 REGISTER_STEP = 8
 """A warp is given registers for its threads in steps of so many."""
+
+SCHEDULERS = 4
+"""Parts of a multiprocessor, each with as many registers; a warp has those of one part."""
 
 RESIDENT_BLOCKS = {2048: 32, 1536: 24}
 """Most blocks of a multiprocessor, by its most threads."""
@@ -288,7 +291,27 @@ def registers_that_cost_nothing(grid: GridKernel, gpu: Gpu, *, is_small: bool) -
     blocks = min(RESIDENT_BLOCKS[gpu.threads], gpu.threads // grid.threads)
     if is_small:
         blocks = min(blocks, -(-grid.blocks // gpu.multiprocessors))
-    return gpu.registers // (blocks * grid.threads) // REGISTER_STEP * REGISTER_STEP
+    return registers_for(blocks, grid.threads, gpu)
+
+
+def registers_for(blocks: int, threads: int, gpu: Gpu) -> int:
+    """Return the most registers of a thread with which so many blocks are resident."""
+    warps = -(-blocks * -(-threads // WARP) // SCHEDULERS)
+    return gpu.registers // SCHEDULERS // (warps * WARP) // REGISTER_STEP * REGISTER_STEP
+
+
+@every_gpu
+def test_resident_blocks_have_the_registers_of_their_schedulers(name: str) -> None:
+    gpu = GPUS[name]
+
+    def resident(threads: int, registers: int) -> int:
+        warps = gpu.registers // SCHEDULERS // (WARP * registers) * SCHEDULERS
+        return warps // (threads // WARP)
+
+    for threads in range(WARP, 1025, WARP):
+        for blocks in range(1, gpu.threads // threads + 1):
+            most = registers_for(blocks, threads, gpu)
+            assert resident(threads, most) >= blocks > resident(threads, most + REGISTER_STEP)
 
 
 def class_of(kernel: Kernel) -> str:

@@ -171,7 +171,11 @@ def _gesvdj_batched(dtype: Any, handle: int, jobz: int, m: int, n: int, *given: 
     a, lda, s, u, ldu, v, ldv, *work, info, params, batch_size = given
     if params != _SINGULAR or max(m, n) > SMALL:
         raise ValueError(f"a matrix must be small, got {m} rows, {n} columns")
+    if not (u and v):
+        raise ValueError("vectors must have memory even where none are computed")
     _fill(dtype, *work)
+    for place, count in ((u, m), (v, n)):
+        elements(place, dtype, batch_size * count**2)[:] = np.nan
     real, width = np.zeros(0, dtype).real.dtype, np.dtype(dtype).itemsize
     for number in range(batch_size):
         vectors = [

@@ -4,6 +4,7 @@ Semantics: the cuBLAS library's documentation, cublas<t>getrfBatched and geqrfBa
 cuSOLVER library's, cusolverDn<t>syevjBatched and gesvdjBatched.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,19 +64,28 @@ class PreparedRotations:
         """Enqueue the call to a stream. Raises OutOfDeviceMemoryError."""
         plan, handle = self._plan, self._libraries.handle(solvers.created, stream)
         matrices, values, *vectors, status = addresses
-        if isinstance(plan, EigenPlan):
-            options = self._libraries.handle(_eigen_options, stream)
-            mode = VECTORS if plan.has_vectors else NO_VECTORS
-            triangle = cublas.FillMode.LOWER if plan.is_lower else cublas.FillMode.UPPER
-            given: tuple[Any, ...] = mode, int(triangle), plan.order, matrices, plan.order, values
-        else:
-            options = self._libraries.handle(_singular_options, stream)
-            m, n, mode = plan.rows, plan.columns, VECTORS if plan.left else NO_VECTORS
-            u, v = vectors or (0, 0)
-            given = mode, m, n, matrices, m, values, u, m, v, n
-        elements = self._size(handle, *given, options, plan.batch)
-        with borrowed(self._libraries.memory, elements * plan.element.byte_width, stream) as work:
-            self._routine(handle, *given, work, elements, status, options, plan.batch)
+        with contextlib.ExitStack() as stack:
+
+            def workspace(elements: int) -> int:
+                byte_size = elements * plan.element.byte_width
+                return stack.enter_context(borrowed(self._libraries.memory, byte_size, stream))
+
+            if isinstance(plan, EigenPlan):
+                options = self._libraries.handle(_eigen_options, stream)
+                mode = VECTORS if plan.has_vectors else NO_VECTORS
+                triangle = cublas.FillMode.LOWER if plan.is_lower else cublas.FillMode.UPPER
+                n = plan.order
+                given: tuple[Any, ...] = mode, int(triangle), n, matrices, n, values
+            else:
+                options = self._libraries.handle(_singular_options, stream)
+                m, n, mode = plan.rows, plan.columns, VECTORS if plan.left else NO_VECTORS
+                # PyTorch found that calls fail without memory for vectors, computed or not.
+                u, v = vectors or [workspace(plan.batch * order**2) for order in (m, n)]
+                given = mode, m, n, matrices, m, values, u, m, v, n
+            elements = self._size(handle, *given, options, plan.batch)
+            self._routine(
+                handle, *given, workspace(elements), elements, status, options, plan.batch
+            )
 
 
 def prepared(libraries: Libraries, plan: SolverPlan) -> PreparedFactorisation | PreparedRotations:
