@@ -53,14 +53,15 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
 def item_request(part: ParallelFor, machine: Machine) -> Request | None:
     """Return the request not to vectorise a loop over work items; None to request nothing.
 
-    It is returned for a loop that stores at a stride, if it has too few items for a vector or its
-    elements are too far apart for LLVM's interleaved groups: LLVM would load and store each element
-    of a vector by itself.
+    It is returned for a loop that stores at a stride, if it has too few items for a vector, its
+    elements are too far apart for LLVM's interleaved groups, or many of its loads are at computed
+    indices: LLVM would load and store each element of a vector by itself.
     """
     short = tuning_of(machine).short_loops
     is_short = part.items < short.vector_elements
     is_far = is_short or vectors.accesses_apart(part, short.max_group_stride + 1)
-    return SCALAR if is_far and vectors.stores_apart(part) else None
+    is_gathered = vectors.computed_loads(part) > short.max_gathers
+    return SCALAR if (is_far or is_gathered) and vectors.stores_apart(part) else None
 
 
 def request(back: Any, properties: Request) -> None:

@@ -162,6 +162,37 @@ def test_items_at_a_stride_are_not_vectorised_without_groups(
     assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
 
+def gathering(loads: int, stride: int, *, is_looked_up: bool = False) -> ParallelFor:
+    """Items that add up so many loads at quotients of their number, or at loaded numbers."""
+    body = Body()
+    total: Expression = ZERO
+    for number in range(loads):
+        index: Expression = integer_op("whole_div", ITEM, 3 + number)
+        if is_looked_up:
+            index = Load(READ, Type.I64, Index(number, ((ITEM, 4),)))
+        at = body.let(f"n{number}", index)
+        element = Load(READ, Type.F32, Index(number, ((at, 7),)))
+        # The second load at an index is no other one.
+        total = Apply("add", (Apply("add", (total, element), Type.F32), element), Type.F32)
+    body.store(WRITE, "f32", Index(0, ((ITEM, stride),)), total)
+    return parallel(*body.statements, items=4000)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (gathering(8, 2), None),
+        (gathering(9, 2), SCALAR),
+        (gathering(9, 1), None),
+        (gathering(9, 2, is_looked_up=True), None),
+    ],
+)
+def test_items_at_many_computed_indices_are_not_vectorised(
+    part: ParallelFor, expected: Request | None
+) -> None:
+    assert item_request(part, MACHINES["avx512"]) == expected
+
+
 @assembles
 @pytest.mark.parametrize(("count", "expected"), [(1, (0, 0)), (7, (0, 1)), (16, (1, 1))])
 def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> None:
