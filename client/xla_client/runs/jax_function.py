@@ -128,6 +128,7 @@ class JaxFunction:
 
         Raises:
             ResourceExhaustedError: The session has as many launched executions as it may.
+            UnimplementedError: The server cannot launch executions.
             XlaError: A call with these arguments raises it, too, before the run begins.
         """
         return self._call(
