@@ -51,6 +51,9 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     # grpc's default is two minutes, in which calls fail although the server is back.
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # Channels to one target share a connection by default, and in a forked child that of its parent
+    # is still among them: calls on it fail ("Wrong file descriptor generation").
+    ("grpc.use_local_subchannel_pool", 1),
 )
 
 KEEPALIVE_SECONDS = 30.0, 10.0

@@ -7,12 +7,15 @@ process of its own, without the threads of other tests, and an alarm ends what h
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import xla_client as xc
 
 _SECONDS = 60
+_ESTABLISHED = "01"
+"""State of an open connection in Linux's table of TCP sockets."""
 
 _SESSION = """
 import os
@@ -96,6 +99,21 @@ def _printed(program: str, target: str) -> list[str]:
     command = [sys.executable, "-c", program, target]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=_SECONDS)
     return done.stdout.splitlines()
+
+
+def _local_addresses(target: str) -> set[str]:
+    """The addresses, in hexadecimal digits, of this host's open connections to the target."""
+    port = f":{int(target.rpartition(':')[2]):04X}"
+    tables = [Path("/proc/self/net", name).read_text() for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return {row[1] for row in rows if row[2].endswith(port) and row[3] == _ESTABLISHED}
+
+
+def test_clients_share_no_connection(target: str) -> None:
+    """A connection shared by its target would be the parent's in a child."""
+    before = _local_addresses(target)
+    with xc.connect(target), xc.connect(target):
+        assert len(_local_addresses(target) - before) == 2
 
 
 def test_the_session_is_left_to_the_parent(target: str) -> None:
