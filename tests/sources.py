@@ -29,9 +29,9 @@ def source_module(
     title = f"<source {next(_NUMBERS)}>"
     # The compiler reads a function from the file that it came from.
     linecache.cache[title] = len(source), None, source.splitlines(keepends=True), title
-    room = dict(vocabulary(machine).names if names is None else names)
-    exec(compile(source, title, "exec"), room)
-    return function_module(room["kernel"], "kernel")
+    namespace = dict(vocabulary(machine).names if names is None else names)
+    exec(compile(source, title, "exec"), namespace)
+    return function_module(namespace["kernel"], "kernel")
 
 
 @contextlib.contextmanager

@@ -95,8 +95,8 @@ def computed(function: str, *operands: Array) -> Array:
     kept = [np.ascontiguousarray(operand) for operand in operands]
     result = np.empty_like(kept[0])
     table = np.array([array.ctypes.data for array in (*kept, result)], np.int64)
-    # numba's calling convention: room for a result and for an exception, which kernels leave.
-    room = np.zeros(2, np.int64)
+    # numba's calling convention: addresses of a result and an exception, never written by kernels.
+    unused = np.zeros(2, np.int64)
     call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(address)
-    call(room.ctypes.data, room.ctypes.data + 8, table.ctypes.data, 0, result.size)
+    call(unused.ctypes.data, unused.ctypes.data + 8, table.ctypes.data, 0, result.size)
     return result

@@ -51,7 +51,7 @@ def _tile(
     left: int,
     right: int,
     result: int,
-    room: int,
+    packed: int,
     ahead: int,
     steps: int,
     pitch: int,
@@ -68,7 +68,7 @@ def _tile(
     for k in range(steps):
         read = arrays.at(right + k * ahead, columns * width)
         if packs:
-            arrays.at(room + k * columns * width, columns * width)[:] = read
+            arrays.at(packed + k * columns * width, columns * width)[:] = read
         rights = read.view(dtype)
         for n in range(together):
             factors = rights.reshape(columns, together)[:, n].astype(sums.dtype)

@@ -39,8 +39,8 @@ class NumbaText:
         self._part_count = sum(isinstance(statement, stmt.ParallelFor) for statement in body)
         lines = [f"    {each.name} = peek_i64(buffers, {each.number})" for each in buffers]
         for array in arrays:
-            room = "alloca" if isinstance(array, ir.StackArray) else "shared_array"
-            lines.append(f"    {array.name} = {room}({array.byte_size})")
+            allocate = "alloca" if isinstance(array, ir.StackArray) else "shared_array"
+            lines.append(f"    {array.name} = {allocate}({array.byte_size})")
         lines += self.lines(body, 1)
         return "\n".join([*self.constants, HEAD, *lines]) + "\n"
 

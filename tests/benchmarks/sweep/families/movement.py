@@ -142,8 +142,8 @@ def slicing(draw: Draw) -> str:
     for _ in range(draw.integer(1, 4)):
         axis = draw.integer(0, rank - 1)
         size = shape[axis]
-        room = math.prod(shape) * 4 <= 2**20
-        form = draw.choice("step", "part", "pad", "roll", "flip", *(("repeat", "tile") * room))
+        is_small = math.prod(shape) * 4 <= 2**20
+        form = draw.choice("step", "part", "pad", "roll", "flip", *(("repeat", "tile") * is_small))
         if form == "step" and size >= 4:
             step = draw.integer(2, 3)
             x = draw.let(f"{x}[{':, ' * axis}::{step}]")

@@ -71,7 +71,7 @@ def _endless(x):
 
 
 @njit
-def _sorted_words(words, room, length):
+def _sorted_words(words, workspace, length):
     if length > 2:
         for first in range(length):
             at = first
@@ -82,8 +82,8 @@ def _sorted_words(words, room, length):
                 at -= 1
         return words
     for first in range(length):
-        _poke(room, length - 1 - first, _peek(words, first))
-    words, room = room, words
+        _poke(workspace, length - 1 - first, _peek(words, first))
+    words, workspace = workspace, words
     return words
 
 
@@ -174,9 +174,9 @@ def _source(body):
 
 
 def _names(source):
-    room = {**NAMES, **FUNCTIONS}
-    exec(source, room)
-    return room
+    namespace = {**NAMES, **FUNCTIONS}
+    exec(source, namespace)
+    return namespace
 
 
 def _ran(code, symbol):
@@ -256,10 +256,10 @@ def test_functions_of_kernels_need_no_numba():
 def test_only_plain_functions_of_python_have_a_text():
     with pytest.raises(UnsupportedError):
         function_module(lambda x: None, "symbol")
-    room = {}
-    exec("def function(x):\n    pass", room)
+    namespace = {}
+    exec("def function(x):\n    pass", namespace)
     with pytest.raises(UnsupportedError):
-        function_module(room["function"], "symbol")
+        function_module(namespace["function"], "symbol")
 
 
 def test_threads_may_read_texts_at_the_same_time():

@@ -64,9 +64,9 @@ def _ran(kernel: Kernel, width: int, operands: list[Any]) -> Any:
 def _run(address: int, width: int, operands: list[Any]) -> Any:
     result = np.empty_like(operands[0])
     table = np.array([array.ctypes.data for array in (*operands, result)], np.int64)
-    room = np.zeros(2, np.int64)
+    unused = np.zeros(2, np.int64)
     call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(address)
-    call(room.ctypes.data, room.ctypes.data + 8, table.ctypes.data, 0, result.size // width)
+    call(unused.ctypes.data, unused.ctypes.data + 8, table.ctypes.data, 0, result.size // width)
     return result
 
 

@@ -36,7 +36,7 @@ def called(function: str, result: Any, *operands: Any) -> Any:
         items.store(target, kind, items.axis, Apply(function, given, Type(kind)))
     loaded = _KERNELS.get(Kernel((*buffers, target), (), tuple(kernel.statements)))
     table = np.array([array.ctypes.data for array in (*operands, out)], np.int64)
-    room = np.zeros(2, np.int64)
+    unused = np.zeros(2, np.int64)
     call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 5)(loaded.address)
-    call(room.ctypes.data, room.ctypes.data + 8, table.ctypes.data, 0, out.size)
+    call(unused.ctypes.data, unused.ctypes.data + 8, table.ctypes.data, 0, out.size)
     return out

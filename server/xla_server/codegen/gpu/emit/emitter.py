@@ -102,7 +102,7 @@ class _Kernel(ir.Function):  # type: ignore[misc]
     """A function with the number of threads of a block, by which registers are limited.
 
     One that computes in C128 has the blocks that a multiprocessor needs, too: without that ptxas
-    spills registers to make room for more blocks.
+    spills registers so that more blocks fit.
     """
 
     def __init__(self, module: Any, form: Any, symbol: str, grid: GridKernel) -> None:
@@ -143,8 +143,8 @@ class _GridEmitter(Emitter):
         for buffer, pointer in zip(self._kernel.buffers, self._pointers, strict=True):
             self._memory[buffer] = types.int64, self._builder.ptrtoint(pointer, WORD)
         for array in self._kernel.shared:
-            room = self._shared_array(f"{self._symbol}_{array.name}", array.byte_size)
-            self._memory[array] = types.int64, self._builder.ptrtoint(room, WORD)
+            variable = self._shared_array(f"{self._symbol}_{array.name}", array.byte_size)
+            self._memory[array] = types.int64, self._builder.ptrtoint(variable, WORD)
 
     def _loop(self, loop: For) -> None:
         """Write a loop; an unrolled one as copies of its body, indices apart by constants.
@@ -246,8 +246,8 @@ class _GridEmitter(Emitter):
                 seen = b.or_(seen, self._shuffled_word(seen, distance))
             return b.zext(seen, WORD)
         name = f"{self._symbol}_flag"
-        room = b.module.globals.get(name) or self._shared_array(name, FLAG_BYTES)
-        shared = b.bitcast(room, ir.PointerType(WORD, SHARED))
+        variable = b.module.globals.get(name) or self._shared_array(name, FLAG_BYTES)
+        shared = b.bitcast(variable, ir.PointerType(WORD, SHARED))
         is_first = b.icmp_unsigned("==", self._special("tid.x"), self._number(0))
         self._if_else(
             is_first, lambda: b.store_atomic(self._flag_now(flag), shared, "monotonic", FLAG_BYTES)
@@ -266,10 +266,10 @@ class _GridEmitter(Emitter):
     def _shared_array(self, name: str, byte_size: int) -> Any:
         """Return a new shared array."""
         form = ir.ArrayType(ir.IntType(8), byte_size)
-        room = ir.GlobalVariable(self._builder.module, form, name, addrspace=SHARED)
-        room.linkage, room.align = "internal", ACCESS_BYTES
-        room.initializer = ir.Constant(form, ir.Undefined)
-        return room
+        variable = ir.GlobalVariable(self._builder.module, form, name, addrspace=SHARED)
+        variable.linkage, variable.align = "internal", ACCESS_BYTES
+        variable.initializer = ir.Constant(form, ir.Undefined)
+        return variable
 
     def _barrier(self) -> None:
         module, name = self._builder.module, "llvm.nvvm.barrier.cta.sync.aligned.all"

@@ -66,8 +66,8 @@ def _parts(size: Word, form: Format) -> tuple[Word, Word]:
 def _joined(fraction: Word, exponent: Word, form: Format) -> Word:
     """Return the bits of a number from its parts, normalised as far as both allow."""
     zeros = call(fraction.builder, "llvm.ctlz", [fraction.code], ir.Constant(ir.IntType(1), 0))
-    room, lowest = fraction.made(zeros) - (64 - form.fraction - 1), exponent - 1
-    moved = room.signed("<", lowest).choose(room, lowest)
+    shift, lowest = fraction.made(zeros) - (64 - form.fraction - 1), exponent - 1
+    moved = shift.signed("<", lowest).choose(shift, lowest)
     word = ((lowest - moved) << form.fraction) + (fraction << moved)
     return fraction.unsigned("==", 0).choose(fraction.constant(0), word)
 

@@ -42,7 +42,7 @@ class ConvolutionPlan(LibraryPlan):
         """Bytes for two copies of each array in f32.
 
         Engines bring arrays into another order before they begin, or keep partial sums. The first
-        choice of release 9.28 for an H100 has room in 233 of 234 plans (LOG, engines of cuDNN).
+        choice of release 9.28 for an H100 fits in 233 of 234 plans (LOG, engines of cuDNN).
         """
         width = max(4, self.convolution.element.byte_width)
         copies = 2 * width * self.convolution.bytes // self.convolution.element.byte_width

@@ -24,7 +24,7 @@ WORKSPACE_ALIGNMENT = 256
 """Bytes that a workspace begins at a multiple of."""
 
 _PARTIAL_SUMS = 32
-"""Partial sums of each element that a small product has room for."""
+"""Partial sums of each element that the workspace of a small product can hold."""
 
 _WORD = (1 << 31) - 1
 """Largest size and stride: libraries take them as integers of 32 bits with a sign."""

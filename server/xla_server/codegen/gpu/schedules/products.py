@@ -142,9 +142,9 @@ class _TileBuilder(LoopBuilder):
         self._sides = sides
         self._guards: list[ir.Expression] = []
         widths = [Type(node.type).byte_size for node in (*sides.left, *sides.right)]
-        room = sum(2 * WARP * (PRODUCT_TILE + 1) * width for width in widths)
-        # Two products that share a launch have room for longer steps, of fewer barriers.
-        self._step = WARP if room > STATIC_SHARED_BYTES // 2 else 2 * WARP
+        shared_bytes = sum(2 * WARP * (PRODUCT_TILE + 1) * width for width in widths)
+        # Two products that share a launch may have longer steps, with fewer barriers.
+        self._step = WARP if shared_bytes > STATIC_SHARED_BYTES // 2 else 2 * WARP
         self._staged = {
             node: self._shared_array(PRODUCT_TILE * self._pitch(node) * Type(node.type).byte_size)
             for node in (*sides.left, *sides.right)

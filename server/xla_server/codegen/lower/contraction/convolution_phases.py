@@ -182,7 +182,7 @@ class Phase:
         return min(self.tasks, self.tuning.work_items)
 
     @property
-    def room(self) -> int:
+    def box_elements(self) -> int:
         """Elements of scratch memory for the padded input block of a work item."""
         return 0 if self.is_inside else math.prod(self.box) * self.pitch
 
@@ -213,8 +213,9 @@ def joined(phases: Sequence[Phase]) -> list[Phase]:
 
 def scratch(phases: Sequence[Phase]) -> int:
     """Return the elements of scratch memory for all input blocks; 0 if they fit the stack."""
-    room, first = max(phase.room for phase in phases), phases[0]
-    return first.work_items * room if room * first.width > first.tuning.input_block_bytes else 0
+    elements, first = max(phase.box_elements for phase in phases), phases[0]
+    fits = elements * first.width <= first.tuning.input_block_bytes
+    return 0 if fits else first.work_items * elements
 
 
 def do_overlap(phases: Sequence[Phase]) -> bool:

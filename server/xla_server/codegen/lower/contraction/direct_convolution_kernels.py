@@ -52,7 +52,7 @@ def add_phases(
     # No other phase has more results than the first.
     lead = phases[0]
     blocks = -(-lead.lines[0].results // lead.block)
-    room = max(phase.room for phase in phases) * lead.width
+    box_bytes = max(phase.box_elements for phase in phases) * lead.width
     building = EpilogueKernel(epilogue)
     source, weights, result = map(ir.Address, building.buffers((base, packed), made.value))
     original = ir.Address(building.buffer(kernel, ir.Usage.READ)) if exact else weights
@@ -62,9 +62,9 @@ def add_phases(
             shape = Shape.array(made.value.shape.element_type, (size,))
             boxes = made.lowering.new(shape, f"{made.value.name}.box")
             memory = ir.Address(building.buffer(boxes, ir.Usage.WRITE))
-            box = items.let("box", memory + items.axis * room)
-        elif room:
-            box = ir.Address(building.stack_array("box", room))
+            box = items.let("box", memory + items.axis * box_bytes)
+        elif box_bytes:
+            box = ir.Address(building.stack_array("box", box_bytes))
         first, last = task_range(items.axis, lead.tasks, lead.work_items)
         with Loop(items, "task", last, first, iterations=lead.tasks / lead.work_items) as tasks:
             block = tasks.let("block", tasks.axis % blocks * lead.block)

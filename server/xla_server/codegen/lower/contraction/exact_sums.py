@@ -154,6 +154,6 @@ def _inside(n: int, i: HloInstruction, *, skips_holes: bool) -> tuple[int, int]:
     source = i.attributes.dimension_numbers.input_spatial_dimensions[n]
     end = (i.operands[0].shape.dimensions[source] - 1) * d.base_dilation
     low = max(0, -(-d.padding_low // d.stride))
-    room = end + d.padding_low - (d.size - 1) * d.window_dilation
-    high = min(results, room // d.stride + 1) if room >= 0 else 0
+    last_start = end + d.padding_low - (d.size - 1) * d.window_dilation
+    high = min(results, last_start // d.stride + 1) if last_start >= 0 else 0
     return (low, high) if low < high else (0, 0)

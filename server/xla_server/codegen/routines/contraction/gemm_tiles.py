@@ -136,7 +136,7 @@ class GemmTileText(VectorText):
         """Fetch the panel after the next one into L2.
 
         Rows of a matrix that is not packed may be pages apart, so that the processor does not fetch
-        them ahead. The next panel would come too late, and L1 may have room for few lines of such
+        them ahead. The next panel would come too late, and L1 may hold only few lines of such
         rows.
         """
         size = self._vectors * self.bytes

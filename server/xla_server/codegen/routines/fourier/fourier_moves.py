@@ -70,7 +70,7 @@ class _Move(FourierText):
 
 
 class _Rows(_Move):
-    """Rows; short ones have fewer elements than a square, for which blocks have room."""
+    """Rows; short ones have fewer elements than a square, but blocks are large enough for one."""
 
     def move(self) -> None:
         span = self.lanes if self.is_real else self.lanes // 2

@@ -124,7 +124,7 @@ def _divided(computed: str) -> Any:
 
 
 def _perturbed(computed: str) -> Any:
-    """The right side [n, count] at `solution` becomes the solution; `upper` has room for 3 n."""
+    """The right side [n, count] at `solution` becomes the solution; `upper` has 3 n elements."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
     eliminated, divided = _eliminated(computed), _divided(computed)
     size, minus, times = instructions(computed, "absolute", "sub", "mul")

@@ -152,8 +152,8 @@ class _RowBufferFinder:
         if row is None:
             assert reduction is not None
             row = RowBuffer(len(self._rows), node.type, loop.size, reduction)
-            room = self._tuned.max_row_buffer_bytes - self._bytes
-            if _cost(node, loop) < self._tuned.spill_work or row.byte_size > room:
+            available = self._tuned.max_row_buffer_bytes - self._bytes
+            if _cost(node, loop) < self._tuned.spill_work or row.byte_size > available:
                 return False
             self._bytes += row.byte_size
             self._rows[number] = row

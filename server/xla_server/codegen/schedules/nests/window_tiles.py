@@ -132,8 +132,8 @@ def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxi
         axis = axes[number]
         window = axis.window
         is_first = number <= covered[0]
-        room = (aimed if is_first else min(aimed, segment)) // inner
-        length = (room - window.dilated_size) // window.stride + 1
+        limit = (aimed if is_first else min(aimed, segment)) // inner
+        length = (limit - window.dilated_size) // window.stride + 1
         if axis.is_covered:
             # Adjacent tiles then load at most half of their elements twice.
             length = max(length, 2 * (window.dilated_size // window.stride))

@@ -52,9 +52,9 @@ def part_of(group: int, items: int = 8, *body: Statement, first: int = 0) -> Par
 
 
 def test_all_threads_of_a_block_come_to_a_barrier() -> None:
-    room = SharedArray("room", 64)
-    text = text_of(GridKernel(Kernel((), (), (part_of(64, 128, Barrier()),), shared=(room,)), 64))
-    assert '@"k_room" = internal addrspace(3) global [64 x i8] undef, align 16' in text
+    tile = SharedArray("tile", 64)
+    text = text_of(GridKernel(Kernel((), (), (part_of(64, 128, Barrier()),), shared=(tile,)), 64))
+    assert '@"k_tile" = internal addrspace(3) global [64 x i8] undef, align 16' in text
     assert text.count('call void @"llvm.nvvm.barrier.cta.sync.aligned.all"(i32 0)') == 1
     assert "icmp" not in text
 

@@ -80,7 +80,7 @@ def test_a_sum_has_accesses_of_four_elements(name: str, compilers: dict[str, Ptx
 def test_shared_arrays_and_barriers_have_ptx(name: str, compilers: dict[str, PtxCompiler]) -> None:
     text = str(grid_module({"k": turned(Barrier())}, Machine.cuda(name)))
     found = compilers[name].module(text).ptx.decode()
-    assert ".shared .align 16 .b8 k_room[256];" in found
+    assert ".shared .align 16 .b8 k_tile[256];" in found
     order = re.findall(r"st\.shared|bar\.sync|ld\.shared", found)
     assert order == ["st.shared", "bar.sync", "ld.shared"]
 

@@ -90,10 +90,10 @@ def test_there_are_blocks_for_every_core(name: str, cores: int) -> None:
     assert phase.tasks >= min(phase.tuning.min_blocks, 2 * 40)
     assert phase.work_items <= phase.tuning.work_items
     assert phase.box[1] == 32
-    assert phase.room == phase.box[0] * 32 * 16
+    assert phase.box_elements == phase.box[0] * 32 * 16
     # Boxes that leave the cache are not on the stack.
     small = _phase(dataclasses.replace(machine, l2_bytes=2 << 10))
-    assert scratch([small]) == small.work_items * small.room
+    assert scratch([small]) == small.work_items * small.box_elements
     assert scratch([phase]) == 0
 
 

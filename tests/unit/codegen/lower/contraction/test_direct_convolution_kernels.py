@@ -40,13 +40,13 @@ def test_long_rows_of_weights_are_packed_in_panels_first() -> None:
 
 def test_a_padded_block_is_on_the_stack_where_it_fits() -> None:
     small, large = _phases(32), _phases(32, 4096)
-    assert max(phase.room for phase in small) > 0
+    assert max(phase.box_elements for phase in small) > 0
     assert scratch(small) == 0
     (tiles,) = kernels(*_given(32))
     assert len(tiles.writes) == 1
     (tiles,) = kernels(*_given(32, 4096))
     assert list(sizes(tiles).values())[1:] == [(scratch(large),)]
-    assert scratch(large) == large[0].work_items * max(phase.room for phase in large)
+    assert scratch(large) == large[0].work_items * max(phase.box_elements for phase in large)
 
 
 @pytest.mark.parametrize("outputs", [16, 20])

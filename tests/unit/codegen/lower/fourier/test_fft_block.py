@@ -62,10 +62,10 @@ def test_a_large_prime_is_done_by_the_cheapest_way(way: str) -> None:
     block, calls = _block(prime * 4)
     own = {"generic": "generic", "rader": "fourier_gather_f32", "bluestein": "fourier_chirp_f32"}
     assert any(own[way] in name for name in calls)
-    rooms = block.stack[2:]
-    assert len(rooms) == (1 if way == "generic" else 2)
+    arrays = block.stack[2:]
+    assert len(arrays) == (1 if way == "generic" else 2)
     least = {"generic": prime, "rader": prime - 1, "bluestein": 2 * prime - 1}[way]
-    assert all(memory.byte_size >= least * 2 * MACHINE.vector_bytes for memory in rooms)
+    assert all(memory.byte_size >= least * 2 * MACHINE.vector_bytes for memory in arrays)
 
 
 def test_short_rows_are_loaded_as_squares() -> None:

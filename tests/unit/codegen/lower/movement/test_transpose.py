@@ -90,7 +90,7 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     unused = (ctypes.c_int64 * 2)()
     kernel = Kernels().get(made)
     call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
-    places = [ctypes.addressof(room) for room in (unused, unused, table)]
+    addresses = [ctypes.addressof(each) for each in (unused, unused, table)]
     done = []
     for start, stop in (
         (5, work_items - 3),
@@ -98,7 +98,7 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
         (work_items - 3, work_items),
         (work_items, work_items),
     ):
-        call(kernel.address)(*places, start, stop)
+        call(kernel.address)(*addresses, start, stop)
         done.append(np.count_nonzero(found))
     assert done == sorted(done)
     assert done[0] < done[2]
