@@ -170,8 +170,8 @@ class _Ours:
         literal = Literal.from_numpy(array)
         backend = self._session.engine.backend
         buffer = backend.to_device(literal, backend.devices[number])
-        with self._session.data.reserve(literal.shape.byte_size, "a benchmark") as room:
-            return room.keep(buffer)
+        with self._session.data.reserve(literal.shape.byte_size, "a benchmark") as reservation:
+            return reservation.keep(buffer)
 
     def seconds(self) -> float:
         """The seconds of one call; its results are freed after that."""

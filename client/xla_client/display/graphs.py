@@ -88,5 +88,5 @@ def _node(instruction: Any, place: tuple[int, int], *, is_root: bool) -> str:
 
 
 def _fitting(text: str) -> str:
-    room = 27
-    return html.escape(text if len(text) <= room else text[: room - 1] + "…")
+    max_length = 27
+    return html.escape(text if len(text) <= max_length else text[: max_length - 1] + "…")

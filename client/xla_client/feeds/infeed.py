@@ -66,7 +66,7 @@ class Infeed(FeedBlock):
 
     @brief
     def put(self, value: Argument, *, timeout: float | None = None) -> None:
-        """Send a value, an array or a flat tuple of arrays, waiting while there is no room.
+        """Send a value, an array or a flat tuple of arrays, waiting while the queue is full.
 
         Raises DeadlineExceededError after `timeout` seconds, when the value is not sent; by
         default the feed's own.
@@ -260,18 +260,18 @@ class _StreamedInfeed(ResumableStream):
     def put(self, literal: Literal, timeout: float | None) -> None:
         value = self._value(literal)
         with self.changes:
-            if not self.changes.wait_for(self._has_room, timeout):
-                raise self.late("there must be room for the value", timeout)
+            if not self.changes.wait_for(self._fits_more, timeout):
+                raise self.late("the value must fit the queue", timeout)
             self._add(value)
 
     async def aput(self, literal: Literal, timeout: float | None) -> None:
         value = self._value(literal)
-        while await self.changes.until(self._has_room, timeout):
+        while await self.changes.until(self._fits_more, timeout):
             with self.changes:
-                if self._has_room():
+                if self._fits_more():
                     self._add(value)
                     return
-        raise self.late("there must be room for the value", timeout)
+        raise self.late("the value must fit the queue", timeout)
 
     def flush(self, timeout: float | None) -> None:
         with self.changes:
@@ -354,7 +354,7 @@ class _StreamedInfeed(ResumableStream):
         data = self._encoder.value(literal)
         return _Value(data, max(1, len(literal.elements)), byte_size)
 
-    def _has_room(self) -> bool:
+    def _fits_more(self) -> bool:
         self._raise()
         return len(self._waiting) < WAITING_ITEMS and self._waiting_bytes < WAITING_BYTES
 

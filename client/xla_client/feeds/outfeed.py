@@ -353,7 +353,7 @@ class _StreamedOutfeed(ResumableStream):
         return False
 
     def _grantable(self) -> tuple[int, int]:
-        """Return the credit that may be sent: room for the consumer's values without credit yet."""
+        """Return the credit that may be sent: for the consumer's values without credit yet."""
         items = self._prefetch - self._here
         if self._to_come is not None:
             items = min(items, self._to_come * self._arrays)

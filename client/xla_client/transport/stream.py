@@ -42,7 +42,7 @@ class ClientStream:
             raise
 
     def send(self, message: Any) -> None:
-        """Send a message, or the bytes of one, waiting for room.
+        """Send a message, or the bytes of one, waiting for flow control.
 
         Raises the error the call ended with, if it has ended.
         """
@@ -110,12 +110,12 @@ class _Outgoing:
         self._is_closed = False
         self._is_ended = False
         self._adding = threading.Lock()
-        self._has_room = threading.Condition()
+        self._changed = threading.Condition()
         self._is_awaited = False
         """True if a thread may wait for the queue to shrink."""
 
     def put(self, data: bytes) -> bool:
-        """Add a message, waiting for room; False when the call has ended or was closed."""
+        """Add a message once the queue is not full; False when the call has ended or was closed."""
         messages = self._messages
         while True:
             with self._adding:
@@ -124,38 +124,38 @@ class _Outgoing:
                 if messages.qsize() < _WAITING:
                     messages.put(data)
                     return True
-            self._wait_for_room()
+            self._wait_for_capacity()
 
     def close(self) -> None:
         """End the iterator after the queued messages."""
         with self._adding:
             self._is_closed = True
             self._messages.put(None)
-        self._tell_of_room()
+        self._notify_change()
 
     def end(self) -> None:
         """Drop the queued messages: the call has ended."""
         self._is_ended = True
         self._messages.put(None)
-        self._tell_of_room()
+        self._notify_change()
 
     @property
     def _is_over(self) -> bool:
         return self._is_closed or self._is_ended
 
-    def _wait_for_room(self) -> None:
-        with self._has_room:
-            # Set before the queue is checked: a thread that makes room checks the flag only after
-            # it has made room.
+    def _wait_for_capacity(self) -> None:
+        with self._changed:
+            # Set before the queue is checked: a thread that removes a message checks the flag only
+            # afterwards.
             self._is_awaited = True
             while self._messages.qsize() >= _WAITING and not self._is_over:
-                self._has_room.wait()
+                self._changed.wait()
                 self._is_awaited = True
 
-    def _tell_of_room(self) -> None:
-        with self._has_room:
+    def _notify_change(self) -> None:
+        with self._changed:
             self._is_awaited = False
-            self._has_room.notify_all()
+            self._changed.notify_all()
 
     def __iter__(self) -> "_Outgoing":
         return self
@@ -165,5 +165,5 @@ class _Outgoing:
         if data is None or self._is_ended:
             raise StopIteration
         if self._is_awaited:
-            self._tell_of_room()
+            self._notify_change()
         return data

@@ -33,7 +33,7 @@ class Channels(Protocol):
     """The channels between runs, as one run sees them."""
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """Put a value of this shape on a channel, waiting while there is no room.
+        """Put a value of this shape on a channel, waiting while it is full.
 
         Raises what `cancellation` raises, and FailedPreconditionError for an unknown channel.
         """

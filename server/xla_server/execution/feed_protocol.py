@@ -31,7 +31,7 @@ class Feeds(Protocol):
     def put_outfeed(
         self, value: Value, shape: Shape, cancellation: Cancellation, use: FeedUse, /
     ) -> None:
-        """Append an item of this shape to the queue, waiting while there is no room.
+        """Append an item of this shape to the queue, waiting while it is full.
 
         Raises what `cancellation` raises, and
         FailedPreconditionError for an unknown channel.

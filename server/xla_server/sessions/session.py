@@ -214,7 +214,7 @@ class Session:
         """Keep a literal on a device, under a new handle.
 
         Raises InvalidArgumentError for a literal that is absent or malformed and
-        ResourceExhaustedError, before anything is allocated, when there is no room for it.
+        ResourceExhaustedError, before anything is allocated, if it exceeds the session's memory.
         """
         target = self.devices.resolve(device)
         if literal is None:
@@ -269,11 +269,11 @@ class Session:
         cancellation: Cancellation,
         done: Done,
     ) -> None:
-        """Queue a literal for infeed instructions and call `done`, once there is room.
+        """Queue a literal for infeed instructions and call `done`, once it fits.
 
         Raises, or gives to `done`, as `DeviceFeeds.transfer_to_infeed`; FailedPreconditionError for
         a replica_id out of range, InvalidArgumentError for a literal that is absent or malformed,
-        ResourceExhaustedError when there is no room for it among the values of the session.
+        ResourceExhaustedError if it does not fit among the values of the session.
         """
         feeds = self.devices.feeds_of_replica(device, replica_id)
         if literal is None:

@@ -190,7 +190,7 @@ class SessionRegistry:
     def _default(
         self, caller: Caller, is_stateless: bool
     ) -> tuple[SessionEntry, SessionEntry | None]:
-        """Return the session of a connection, and the one that is ended to make room for it.
+        """Return the session of a connection, and the one that is evicted for it.
 
         Called with the lock held.
         """
@@ -336,7 +336,7 @@ class SessionRegistry:
         return is_there
 
     def _evict_idle(self, caller: Caller) -> SessionEntry | None:
-        """Return an idle session that was removed for a new one, if there is no other room.
+        """Return an idle session that was evicted for a new one, if the registry was full.
 
         Called with the lock held. Raises ResourceExhaustedError when there are too many, for the
         caller or in total, and none is idle.

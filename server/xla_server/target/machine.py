@@ -123,7 +123,7 @@ class Machine:
 
     @property
     def vector_registers(self) -> int:
-        """Number of vector registers that routines fill; SSE2 has room for half, and spills."""
+        """Number of vector registers that routines fill; SSE2 has half as many, and spills."""
         return 32 if self.has("avx512f") else 16
 
     @property

@@ -161,9 +161,9 @@ def test_runs_are_refused_before_they_run(server, client):
     executable, data = client.compile(double()), upload(client)
     run = fetched_run(executable, argument_of(data.handle))
     batch = extension_pb2.RunBatchRequest(runs=[run] * CALLS)
-    room = LIMIT // ONES.nbytes
+    capacity = LIMIT // ONES.nbytes
     with RawPeer(server.address, token=client.token) as peer:
-        unread(peer, room, "Run", run)
+        unread(peer, capacity, "Run", run)
         keeping = fetched_run(executable, argument_of(data.handle, donate=True))
         keeping.steps[0].output.keep = True
         before = client.describe().use
@@ -181,7 +181,7 @@ def test_runs_are_refused_before_they_run(server, client):
         unread(peer, 1, "Run", run)
         outcomes = client("RunBatch", batch).outcomes
         answered = sum(outcome.WhichOneof("outcome") == "response" for outcome in outcomes)
-        assert 0 < answered < room
+        assert 0 < answered < capacity
         unread(peer, 3, "RunBatch", batch)
         assert held(client) <= LIMIT + CALLS * 4096
     until_held(client, 0)

@@ -17,8 +17,8 @@ def test_every_opcode_is_defined_or_says_why_not() -> None:
 
 
 def test_no_opcode_is_defined_twice() -> None:
-    rooms = (*contract.ELEMENTARY, *contract.COMPOUND, *contract.COMMUNICATION)
-    assert len(rooms) == len(contract.DEFINITION)
+    opcodes = (*contract.ELEMENTARY, *contract.COMPOUND, *contract.COMMUNICATION)
+    assert len(opcodes) == len(contract.DEFINITION)
     assert all(found.opcode is opcode for opcode, found in contract.DEFINITION.items())
 
 

@@ -86,8 +86,8 @@ def compiled(
 def kept(service: Session, array: object) -> int:
     literal = array if isinstance(array, Literal) else Literal.from_numpy(array)
     device = service.devices.resolve(None)
-    with service.data.reserve(literal.shape.byte_size, "a test") as room:
-        return room.keep(service.engine.backend.to_device(literal, device))
+    with service.data.reserve(literal.shape.byte_size, "a test") as reservation:
+        return reservation.keep(service.engine.backend.to_device(literal, device))
 
 
 def value(array: object) -> extension_pb2.RunArgument:

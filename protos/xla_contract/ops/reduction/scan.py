@@ -74,9 +74,7 @@ def without_dimension(array: Shape, dimension: int) -> Shape:
 def _with_dimension(output: Shape, dimension: int, size: int) -> Shape:
     require_array(output, "what the step gives for a slice")
     if dimension > output.rank:
-        raise ShapeError(
-            f"a slice of a result must have room for dimension {dimension}, got {output}"
-        )
+        raise ShapeError(f"a slice of a result must have rank {dimension} or more, got {output}")
     sizes = output.dimensions
     flags = [output.is_dynamic(number) for number in range(output.rank)]
     return Shape.array(

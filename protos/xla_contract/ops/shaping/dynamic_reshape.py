@@ -24,7 +24,7 @@ class DynamicReshapeAttributes:
 
 
 def infer_dynamic_reshape(operands: Sequence[Shape], attributes: DynamicReshapeAttributes) -> Shape:
-    """An array of these bounds, which have room for as many elements as the operand's."""
+    """An array of these bounds, which hold as many elements as the operand's."""
     if not operands:
         raise ShapeError("an operand and its new sizes are needed, got 0 operands")
     operand, *sizes = operands
@@ -35,7 +35,7 @@ def infer_dynamic_reshape(operands: Sequence[Shape], attributes: DynamicReshapeA
     rules.expect_entries(sizes, result, "the sizes")
     if operand.element_count != result.element_count:
         raise ShapeError(
-            "operand and result must have room for the same number of elements, got "
+            "operand and result must hold the same number of elements, got "
             f"{operand.element_count} of {operand.without_layout()} and "
             f"{result.element_count} of {result}"
         )

@@ -75,7 +75,7 @@ PATIENCE_SECONDS = 1.0
 
 
 class DescriptorHandler(logging.Handler):
-    """Writes lines to a file descriptor, and loses those for which a pipe has no room.
+    """Writes lines to a file descriptor, and drops those that a full pipe does not accept.
 
     A reader that stops would otherwise stop every thread that logs. The first line that is written
     after that has the number of those that were lost, at least in part, as `lost`.

@@ -157,9 +157,9 @@ class SharedSlots:
 def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions | None:
     """Create the regions of this machine; all ranks must call this at the same time.
 
-    The result is None if the file system has no room, or if no other rank is on this machine.
+    The result is None if the file system is full, or if no other rank is on this machine.
 
-    Regions have `max_bytes`, or less if the file system is small: if one rank found no room, Open
+    Regions have `max_bytes`, or less if the file system is small: if one rank found it full, Open
     MPI would leave the others waiting. All pages are written to now: the process would be killed by
     the first access to a page for which there is no memory.
     """

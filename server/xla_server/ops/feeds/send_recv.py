@@ -43,7 +43,7 @@ def evaluate_send_done(
 
 
 def evaluate_recv(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
-    """Room for the data, which recv-done waits for."""
+    """Buffer of the data, which recv-done waits for."""
     attributes: RecvAttributes = instruction.attributes
     if frame.participants.grid.size == 1 and not attributes.is_host_transfer:
         require_own(instruction)

@@ -86,7 +86,7 @@ def _three_fry_block(key: int, counters: Counters, out: Words) -> None:
 
 
 def _philox_block(key: int, lows: Counters, highs: Counters, out: Words) -> None:
-    # Each of the four words lies in 64 bits, where products of two words have room.
+    # Each of the four words has 64 bits, as a product of two words needs.
     a, b = lows & _LOW_WORD, lows >> _WORD
     c, d = highs & _LOW_WORD, highs >> _WORD
     keys = [key % 2**32, key >> 32]

@@ -96,7 +96,7 @@ def in_blocks(
 
 
 def blocks_of(sizes: Sequence[int], elements: int) -> Iterator[Any]:
-    """The indices of blocks of an array: runs of `elements` along the first dimension with room."""
+    """The indices of blocks of an array: runs of `elements` along the first long dimension."""
     if math.prod(sizes) <= elements:
         yield ...
         return

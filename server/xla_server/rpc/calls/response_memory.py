@@ -44,7 +44,7 @@ def accounted_response(
 ) -> Response:
     """The response of `make`, of about `byte_size` bytes, which are reserved before.
 
-    Raises ResourceExhaustedError, before `make` is called, if there is no room.
+    Raises ResourceExhaustedError, before `make` is called, if that would exceed a limit.
     """
     if byte_size < LARGE_BYTES:
         return make()

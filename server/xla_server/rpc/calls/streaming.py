@@ -99,7 +99,7 @@ class Stream:
         self._cancellation.wait_for(self._cancellation)
 
     def send(self, response: Response) -> None:
-        """Send a message, waiting for room; raises the error of the call's cancellation."""
+        """Send a message, waiting for flow control; raises the error of the call's cancellation."""
         data = self._boundary.serialize(self._rpc, response)
         with self._sending:
             self._cancellation.check()

@@ -34,7 +34,7 @@ have begun, and streams produce them without end."""
 
 _TAKE_OVER_SECONDS = 0.001
 """Seconds for which calls are taken over before the next one begins. Each takes some 10 us, but one
-with as many headers as HTTP/2 has room for takes 10 ms, and it may be followed by hundreds of
+with as many headers as HTTP/2 allows takes 10 ms, and it may be followed by hundreds of
 these.
 """
 

@@ -71,7 +71,7 @@ class ChannelQueues:
         return len(self._channels)
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """Append a value to a channel, waiting while there is no room.
+        """Append a value to a channel, waiting while it is full.
 
         Raises what `cancellation` raises, and AbortedError when the queues are emptied meanwhile.
         """
@@ -85,7 +85,8 @@ class ChannelQueues:
             self._await(ready, cancellation)
             if self._epoch != epoch:
                 raise AbortedError(
-                    f"the devices were reset while {shape} waited for room on channel {channel_id}"
+                    f"the devices were reset while {shape} waited for capacity on channel "
+                    f"{channel_id}"
                 )
             channel.items.append((shape, _detached(value)))
             self._items += 1

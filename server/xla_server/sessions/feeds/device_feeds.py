@@ -53,7 +53,7 @@ class FeedPair:
         self.outfeed = OutfeedSide(outfeed)
 
     def transfer_to_infeed(self, literal: Literal, cancellation: Cancellation, done: Done) -> None:
-        """Append a literal to infeed once there is room, then call `done(None)`.
+        """Append a literal to infeed once it fits, then call `done(None)`.
 
         Or with the error: AbortedError when the device is reset meanwhile or the queue is closed,
         and what `cancellation` raises. Raises as `infeed_arrays`.

@@ -60,7 +60,7 @@ class FeedQueue:
         self.max_items = max_items
         self.max_bytes = max_bytes
         self.observer: Callable[[], None] | None = None
-        """Called after items or room have changed, with no lock held."""
+        """Called after items or free capacity have changed, with no lock held."""
         self._contents = QueueContents()
         self._borrower: QueueConsumer | None = None
         self.is_closed = False
@@ -86,13 +86,13 @@ class FeedQueue:
         """The largest number of a value that was taken, or dropped by `clear`."""
         return self._contents.consumed
 
-    def room(self) -> tuple[int, int]:
+    def free_capacity(self) -> tuple[int, int]:
         """Free capacity in items and bytes: at least 1 of both if a consumer lacks items."""
         with self._lock:
             items, byte_size = self.size
             lacking = self._lacking()
-            room = self.max_items - items, self.max_bytes - byte_size
-            return (max(room[0], lacking), max(room[1], 1)) if lacking else room
+            free = self.max_items - items, self.max_bytes - byte_size
+            return (max(free[0], lacking), max(free[1], 1)) if lacking else free
 
     def lacking(self) -> int:
         """Number of items that the first consumer still lacks; 1 without one at an empty queue."""
@@ -125,7 +125,7 @@ class FeedQueue:
     def put(
         self, items: Sequence[Item], cancellation: Cancellation, done: Done, user: FeedClient
     ) -> None:
-        """Append the items in one step once there is room, then call `done(None)`.
+        """Append the items in one step once they fit, then call `done(None)`.
 
         `done` may get an error instead: that of `cancellation`, or AbortedError if the queue is
         emptied or closed meanwhile. `done` is called once, possibly before this returns.
@@ -133,7 +133,7 @@ class FeedQueue:
         self._enter(QueueProducer(user, done, self._producers, items), cancellation)
 
     def offer(self, values: Sequence[Sequence[Item]]) -> list[InvalidArgumentError | None]:
-        """Append values that have credit, each in one step, without waiting for room.
+        """Append values that have credit, each in one step, without waiting for capacity.
 
         Returns for each its refusal, or None. A value is refused if it does not fit the first
         waiting consumer. Raises AbortedError when the queue is closed.
@@ -189,7 +189,7 @@ class FeedQueue:
         )
 
     def release(self, items: int, byte_size: int) -> None:
-        """Give back the room of items that were held."""
+        """Release the capacity of items that were held."""
         with self._lock:
             self._contents.release(items, byte_size)
             calls = self._serve_waiters()
@@ -215,7 +215,7 @@ class FeedQueue:
             self._contents.drop()
             calls = self._refuse_producers(
                 lambda producer: AbortedError(
-                    f"the device was reset while {producer.shape} waited for room in its "
+                    f"the device was reset while {producer.shape} waited for capacity in its "
                     f"{self.name} queue"
                 )
             )
@@ -228,7 +228,7 @@ class FeedQueue:
             self.is_closed = True
             dropped = self._contents.drop() if discard else 0
             calls = self._refuse_producers(
-                lambda producer: self._closed(f"{producer.shape} waited for room")
+                lambda producer: self._closed(f"{producer.shape} waited for capacity")
             )
             calls += self._serve_waiters()
         self._run(calls)
@@ -390,8 +390,8 @@ class FeedQueue:
             of_them = f", {held} of them sent and not acknowledged" if held else ""
             first = f"; the first item of the queue is {contents.items[0].shape}" if queued else ""
             return (
-                f"{text}room for {waiter.shape}; the queue holds {items} of {self.max_items} items"
-                f"{of_them} and {byte_size} of {self.max_bytes} bytes{first}"
+                f"{text}capacity for {waiter.shape}; the queue holds {items} of {self.max_items} "
+                f"items{of_them} and {byte_size} of {self.max_bytes} bytes{first}"
             )
         return f"{waiter.user} waits until {items} items are gone"
 

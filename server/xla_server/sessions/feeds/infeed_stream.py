@@ -120,7 +120,7 @@ class InfeedStream(FeedStream):
     def __init__(
         self, side: InfeedSide, arrays: Sequence[Shape] | None, cancellation: Cancellation
     ) -> None:
-        super().__init__(cancellation, *(max(0, room) for room in side.queue.room()))
+        super().__init__(cancellation, *(max(0, free) for free in side.queue.free_capacity()))
         self._side = side
         self._arrays = arrays
         self._refusals = list(side.refused)
@@ -279,7 +279,7 @@ class InfeedStream(FeedStream):
         return not self._has_credit and queue.lacking() > 0
 
     def _grantable(self) -> tuple[int, int]:
-        items, byte_size = self._side.queue.room()
+        items, byte_size = self._side.queue.free_capacity()
         return items - self._credit_items, byte_size - self._credit_bytes
 
     def _take_reports(self) -> list[Report]:

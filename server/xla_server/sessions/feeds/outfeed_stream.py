@@ -1,6 +1,6 @@
 """The client's end of an outfeed queue: numbered items on streams that may be cut and resumed.
 
-An item gets its number when a stream takes it from the queue, and is held, using room there, until
+An item gets its number when a stream pops it from the queue, and is held, counted there, until
 the client acknowledges it; a later stream sends held items again. A stream takes no more items and
 bytes than its client has granted credit for.
 """

@@ -8,7 +8,7 @@ from xla_server.sessions.feeds.queue_entries import Item
 
 
 class QueueContents:
-    """Queued arrays in order, and held ones: taken, but still using room. Not thread-safe."""
+    """Queued arrays in order, and held ones: popped, but still counted. Not thread-safe."""
 
     __slots__ = ("byte_size", "consumed", "epoch", "held_bytes", "held_items", "items")
 
@@ -48,7 +48,7 @@ class QueueContents:
         return None
 
     def take(self, count: int, *, holds: bool = False) -> tuple[Item, ...]:
-        """Take the first items; with `holds` they use room until `release` or `put_back`."""
+        """Pop the first items; with `holds` they are counted until `release` or `put_back`."""
         items = tuple(self.items.popleft() for _ in range(count))
         byte_size = sum(item.byte_size for item in items)
         self.byte_size -= byte_size
@@ -59,7 +59,7 @@ class QueueContents:
         return items
 
     def release(self, items: int, byte_size: int) -> None:
-        """Release the room of `items` held items and of their bytes."""
+        """Stop counting `items` held items and their bytes."""
         self.held_items -= items
         self.held_bytes -= byte_size
 

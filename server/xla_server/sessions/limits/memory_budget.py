@@ -58,7 +58,7 @@ class MemoryBudget:
     def _require(self, byte_size: int, purpose: object, caller: Caller, spared: int) -> None:
         used, limit = self.used_bytes, self.max_bytes
         level = self._use.exceeded(caller, byte_size, used, limit)
-        # Without any room at all, the error is that of the memory of all callers.
+        # If nothing is free, the error is that of the memory of all callers.
         if level is not None and used + byte_size <= limit:
             noun = "bytes on the devices"
             hint = f"Unregister values that are no longer needed; they were for {purpose}."

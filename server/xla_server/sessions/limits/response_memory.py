@@ -36,7 +36,7 @@ class ResponseMemory:
         """Raise ResourceExhaustedError if a response may not have so many bytes more. Under `lock`.
 
         The response has `own` bytes, and its session has `mine` in all. A session may have at most
-        as much as is left of `times` the limit, so that others have room. The only response is
+        as much as is left of `times` the limit, so that others get some. The only response is
         always admitted. The same holds for the share of `caller`, and its only response.
         """
         used, limit = self.used_bytes, times * self.max_bytes
@@ -62,7 +62,7 @@ class ResponseMemory:
 class SessionResponseMemory:
     """The bytes of one session's responses, counted among those of all. Thread-safe.
 
-    A session always has room for one response of up to `max_answer_bytes`, the limit of a message,
+    A session may always have one response of up to `max_answer_bytes`, the limit of a message,
     so that no legal call is impossible.
     """
 
@@ -128,7 +128,7 @@ class ResponseReservation:
     def grow(self, byte_size: int, *, is_made: bool = False) -> None:
         """Reserve `byte_size` bytes more; `is_made` says that the response exists.
 
-        Raises ResourceExhaustedError, with the limit and the use, if there is no room for them.
+        Raises ResourceExhaustedError, with the limit and the use, if they would exceed the limit.
         """
         memory = self._memory
         with memory.lock:

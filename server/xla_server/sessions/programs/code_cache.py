@@ -85,13 +85,13 @@ class CodeCache:
         return code
 
     def add(self, code: CachedCode) -> None:
-        """Add code that is, or will be, compiled; evict others if there is no room.
+        """Add code that is, or will be, compiled; evict others if the cache is full.
 
         Code in use is never evicted and may exceed the limit: it is bounded by the executions and
         compilations in progress.
 
         Raises:
-            ResourceExhaustedError: Code with a state, which is never evicted, leaves no room.
+            ResourceExhaustedError: Code with a state, which is never evicted, fills the cache.
         """
         limit = self._max_count
         for level in levels(code.owner):

@@ -39,7 +39,7 @@ def compute_constant(
     Raises InvalidArgumentError when it has parameters, is not constant or breaks a rule of HLO, or
     when `output_layout` does not fit its result; UnimplementedError for custom calls;
     ResourceExhaustedError for values over `max_bytes`; what `cancellation` raises. The evaluation
-    runs inside the context that `reserve` returns, which raises if there is no room.
+    runs inside the context that `reserve` returns, which raises if memory is exhausted.
     """
     declared = program.signature
     if declared.parameters:

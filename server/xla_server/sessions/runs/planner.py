@@ -42,7 +42,7 @@ class RunPlanner:
         """Check a run and hold its arguments until it is closed.
 
         Raises InvalidArgumentError, with the step and the argument, for a mismatch; NotFoundError
-        for handles never issued; ResourceExhaustedError if the values sent along have no room or
+        for handles never issued; ResourceExhaustedError if the values sent along do not fit or
         those to be sent back exceed a message.
         """
         device = self.grids.runner.devices.resolve(request.device)

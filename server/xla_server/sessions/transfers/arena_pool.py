@@ -198,7 +198,7 @@ class ArenaPool:
         used = self.used_bytes
         with self._lock:
             level = self._exceeded(account, byte_size)
-            # Without any room, all callers get the same error.
+            # If nothing is free, all callers get the same error.
             if level is not None and used + byte_size <= self.max_bytes:
                 noun = "bytes of shared memory"
                 return self._use.refusal(level, byte_size, used, self.max_bytes, noun, _HINT)

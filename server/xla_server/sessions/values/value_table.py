@@ -122,14 +122,14 @@ class ValueTable:
 
         `is_running` marks the memory of an execution, which gives it back; `on_release` is called
         with the number of bytes that are given back. Raises ResourceExhaustedError, with
-        str(purpose), the limit and the use, if there is no room. Raises InvalidArgumentError for
-        a negative number, as a shape of an unbounded dimension has: it would make room for others.
+        str(purpose), the limit and the use, if they do not fit. Raises InvalidArgumentError for
+        a negative number, as a shape of an unbounded dimension has: it would lift others' limit.
         """
         self.charge(byte_size, purpose, is_running=is_running)
         return Reservation(self, byte_size, is_running, on_release)
 
     def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
-        """Raise as `reserve` if so many bytes have no room now."""
+        """Raise as `reserve` if so many bytes cannot be reserved now."""
         with self._lock:
             self._require_capacity(byte_size, purpose)
             self._memory.require(byte_size, purpose, self._caller, spared=spared)
@@ -137,7 +137,7 @@ class ValueTable:
     def reserve_later(self, byte_size: int, purpose: object, *, spared: int) -> Reservation:
         """An empty reservation, to `grow` up to `byte_size` bytes as they arrive.
 
-        Raises as `reserve` if that many bytes have no room now, so that no client sends bytes in
+        Raises as `reserve` if that many bytes are not free now, so that no client sends bytes in
         vain.
         """
         self.require(byte_size, purpose, spared=spared)

@@ -49,7 +49,7 @@ class Server:
         self.values = []
         self.freed = []
         self.taken = 0
-        self.has_room = True
+        self.has_memory = True
         self.has_lines = True
         self.answer = None
         self.is_silent = False
@@ -75,7 +75,7 @@ class Server:
                     line.close()
 
     def take(self, size, timeout):
-        if not self.has_room:
+        if not self.has_memory:
             return None
         offset = self.taken
         self.taken += size
@@ -165,7 +165,7 @@ def test_arrays_that_are_small_or_lie_otherwise_go_another_way(pieces, server):
     assert not server.greetings
 
 
-@pytest.mark.parametrize("missing", ["has_room", "has_lines"])
+@pytest.mark.parametrize("missing", ["has_memory", "has_lines"])
 def test_without_room_or_a_line_arrays_go_another_way(pieces, server, missing):
     setattr(server, missing, False)
     assert upload(pieces, array()) is None

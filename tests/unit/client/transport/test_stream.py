@@ -208,7 +208,7 @@ def test_ctrl_c_wakes_who_waits_for_room() -> None:
     for _ in range(_WAITING):
         stream.send("message")
     main = threading.get_ident()
-    press_in("_wait_for_room", lambda: signal.pthread_kill(main, signal.SIGINT))
+    press_in("_wait_for_capacity", lambda: signal.pthread_kill(main, signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         stream.send("one more")
     assert call.has_ended

@@ -23,8 +23,8 @@ from xla_server.ops.numerics.scalar_function import UFUNC
 ROOT = Path(__file__).parents[4]
 SOURCES = {
     str(path.relative_to(ROOT)): path.read_text()
-    for room in ("host", "protos", "client", "server")
-    for path in (ROOT / room).rglob("*.py")
+    for package in ("host", "protos", "client", "server")
+    for path in (ROOT / package).rglob("*.py")
 }
 
 

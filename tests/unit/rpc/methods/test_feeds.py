@@ -29,13 +29,13 @@ VECTOR = Shape.parse("f32[4]{0}")
 
 
 class Call:
-    """A stream of an rpc in a thread of its own; what else sends on it waits for `room`."""
+    """A stream of an rpc in a thread of its own; what else sends on it waits for `can_send`."""
 
     def __init__(self, rpc: str) -> None:
         self.service = Session(shared_resources(1000, max_message_bytes=1000))
         self.said: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.sent: list[Any] = []
-        self.room = threading.Event()
+        self.can_send = threading.Event()
         self.is_waiting = threading.Event()
         row = METHODS[rpc]
         assert isinstance(row, Streaming)
@@ -53,7 +53,7 @@ class Call:
     def send(self, message: Any) -> None:
         if threading.current_thread() is not self._thread:
             self.is_waiting.set()
-            assert self.room.wait(100)
+            assert self.can_send.wait(100)
         self.sent.append(message)
 
     def join(self, seconds: float = 10) -> None:
@@ -97,7 +97,7 @@ def test_refusals_on_their_way_are_reported_before_the_last_progress(
     # The refusal is not on its way yet when the client has no more to say.
     call.said.put(None)
     assert has_ended.wait(100)
-    call.room.set()
+    call.can_send.set()
     call.join()
     assert not call.is_alive
     assert call.error is None
@@ -178,7 +178,7 @@ def test_a_direction_is_one_of_two(rpc: str) -> None:
 
 def test_an_item_that_cannot_be_read_is_refused_by_its_number() -> None:
     call = Call("Infeed")
-    call.room.set()
+    call.can_send.set()
     call.said.put(
         extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart(shape=shape_to_proto(VECTOR)))
     )

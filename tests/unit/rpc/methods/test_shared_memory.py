@@ -43,8 +43,8 @@ class Case:
     """A session whose client is connected to its shared memory."""
 
     def __init__(self) -> None:
-        room = {"shared_memory_bytes": 1 << 20, "session_shared_memory_bytes": 1 << 20}
-        self.service = Session(shared_resources(20_000, devices=2, **room))
+        limits = {"shared_memory_bytes": 1 << 20, "session_shared_memory_bytes": 1 << 20}
+        self.service = Session(shared_resources(20_000, devices=2, **limits))
         self.arena = self.service.shared_memory.connect()
         descriptor = self.arena.duplicate()
         self.memory = mmap.mmap(descriptor, self.arena.capacity)

@@ -222,12 +222,12 @@ def test_the_numbers_of_what_was_taken_are_known():
 
 def test_room_is_what_fits_and_one_more_for_who_lacks_items():
     queue = _queue(items=1, size=8)
-    assert queue.room() == (1, 8)
+    assert queue.free_capacity() == (1, 8)
     _put(queue, _vector())
-    assert queue.room() == (0, -8)
+    assert queue.free_capacity() == (0, -8)
     _take(queue, VECTOR, VECTOR, VECTOR)
     assert queue.lacking() == 2
-    assert queue.room() == (2, 1)
+    assert queue.free_capacity() == (2, 1)
 
 
 def test_everybody_who_waits_is_reported_with_the_reason():
@@ -247,8 +247,8 @@ def test_everybody_who_waits_is_reported_with_the_reason():
     _put(queue, _vector())
     [waiting] = queue.waiting()
     assert waiting.reason == (
-        "infeed TransferToInfeed waits for room for f32[4]; the queue holds 1 of 1 items and 4 of "
-        "1000 bytes; the first item of the queue is s32[]"
+        "infeed TransferToInfeed waits for capacity for f32[4]; the queue holds 1 of 1 items and 4 "
+        "of 1000 bytes; the first item of the queue is s32[]"
     )
     assert waiting.seconds >= 0
     assert [str(shape) for shape in queue.front()] == ["s32[]"]
@@ -266,7 +266,7 @@ def test_some_of_many_who_wait_are_reported():
 def test_the_observer_hears_of_room():
     queue = _queue()
     heard: list[tuple[int, int]] = []
-    queue.observer = lambda: heard.append(queue.room())
+    queue.observer = lambda: heard.append(queue.free_capacity())
     _put(queue, _number(1))
     _take(queue, SCALAR)
     assert heard == [(1, 996), (2, 1000)]

@@ -28,65 +28,65 @@ def answers(memory: ResponseMemory) -> SessionResponseMemory:
 def test_what_was_not_read_is_counted_until_it_is(
     memory: ResponseMemory, answers: SessionResponseMemory
 ) -> None:
-    rooms = [answers.take(40), answers.take(60)]
+    reservations = [answers.take(40), answers.take(60)]
     assert (answers.used_bytes, memory.used_bytes) == (100, 100)
     told = "of a session .* may take 100 bytes, got 1 bytes more with 100 there"
     with pytest.raises(ResourceExhaustedError, match=told) as caught:
         answers.take(1)
     assert "Read the answers" in caught.value.hint
-    for room in rooms:
-        room.release()
-        room.release()
-        room.resize(7)
+    for reservation in reservations:
+        reservation.release()
+        reservation.release()
+        reservation.resize(7)
     assert (answers.used_bytes, memory.used_bytes) == (0, 0)
     answers.take(100)
 
 
 def test_one_answer_has_room_however_large(answers: SessionResponseMemory) -> None:
     # More than a message may take is known to be too much.
-    room = answers.take(10 * MESSAGE)
+    reservation = answers.take(10 * MESSAGE)
     assert answers.used_bytes == MESSAGE
     with pytest.raises(ResourceExhaustedError, match="300 there"):
         answers.take(1)
-    room.release()
+    reservation.release()
 
 
 def test_an_answer_grows_as_one(memory: ResponseMemory, answers: SessionResponseMemory) -> None:
-    room = ResponseReservation(answers)
+    reservation = ResponseReservation(answers)
     for _ in range(3):
-        room.grow(LIMIT)
+        reservation.grow(LIMIT)
     with pytest.raises(ResourceExhaustedError):
-        room.grow(1)
-    assert room.byte_size == MESSAGE
-    room.resize(20)
+        reservation.grow(1)
+    assert reservation.byte_size == MESSAGE
+    reservation.resize(20)
     beside = answers.take(60)
     with pytest.raises(ResourceExhaustedError, match="got 21 bytes more with 80 there"):
-        room.grow(21)
-    room.grow(20)
+        reservation.grow(21)
+    reservation.grow(20)
     assert (answers.used_bytes, memory.used_bytes) == (100, 100)
-    room.release()
+    reservation.release()
     beside.release()
     assert (answers.used_bytes, memory.used_bytes) == (0, 0)
 
 
 def test_what_describes_values_is_counted_without_a_limit(answers: SessionResponseMemory) -> None:
-    room = answers.take(LIMIT)
-    room.resize(LIMIT + 3)
+    reservation = answers.take(LIMIT)
+    reservation.resize(LIMIT + 3)
     assert answers.used_bytes == LIMIT + 3
-    room.release()
+    reservation.release()
     assert answers.used_bytes == 0
 
 
 def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
     memory: ResponseMemory, answers: SessionResponseMemory
 ) -> None:
-    rooms = [answers.take(LIMIT), answers.take(LIMIT - 20, is_made=True)]
-    rooms[0].grow(20, is_made=True)
-    for refused in (answers.take, rooms[1].grow):
+    reservations = [answers.take(LIMIT), answers.take(LIMIT - 20, is_made=True)]
+    reservations[0].grow(20, is_made=True)
+    for refused in (answers.take, reservations[1].grow):
         with pytest.raises(ResourceExhaustedError, match="got 1 bytes more with 200 there"):
             refused(1, is_made=True)
-    for room in rooms:
-        room.release()
+    for reservation in reservations:
+        reservation.release()
     sessions = [
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(2)
     ]
@@ -138,12 +138,12 @@ def test_the_only_answer_of_all_has_room(memory: ResponseMemory) -> None:
     sessions = [
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000) for _ in range(2)
     ]
-    room = sessions[0].take(1500)
+    reservation = sessions[0].take(1500)
     told = "got 1 bytes more with 1500 there, 0 of them this session's"
     with pytest.raises(ResourceExhaustedError, match=told):
         sessions[1].take(1)
     assert sessions[1].used_bytes == 0
-    room.release()
+    reservation.release()
     sessions[1].take(1500)
 
 
@@ -159,21 +159,21 @@ def test_one_caller_leaves_room_for_another() -> None:
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000, caller=caller)
         for caller in callers
     ]
-    rooms = [sessions[0].take(300)]
+    reservations = [sessions[0].take(300)]
     told = "a connection may have 0.5 of the 1000 bytes of answers that were not read .* got 201 "
     with pytest.raises(ResourceExhaustedError, match=told) as caught:
         sessions[1].take(201)
     assert "Read the answers" in caught.value.hint
-    rooms.append(sessions[1].take(200))
+    reservations.append(sessions[1].take(200))
     # The only answer of a connection has room, within the share of its identity.
     with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of the 1000"):
         sessions[2].take(251)
-    rooms.append(sessions[2].take(250))
+    reservations.append(sessions[2].take(250))
     sessions[3].take(250)
     with pytest.raises(ResourceExhaustedError, match="of all sessions"):
         sessions[3].take(1)
-    for room in rooms:
-        room.release()
+    for reservation in reservations:
+        reservation.release()
     sessions[3].take(250)
     assert memory.used_bytes == 500
 
@@ -183,7 +183,7 @@ def test_the_only_answer_of_a_caller_has_room() -> None:
     session = SessionResponseMemory(
         memory, max_bytes=10_000, max_answer_bytes=2000, caller=Caller("one", "0")
     )
-    room = session.take(600)
-    room.grow(100)
+    reservation = session.take(600)
+    reservation.grow(100)
     with pytest.raises(ResourceExhaustedError):
         session.take(1)

@@ -243,7 +243,7 @@ def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: Session)
 
 def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: Session) -> None:
     double, pair = compiled(service, DOUBLE), compiled(service, "pair")
-    room = ONES.nbytes
+    result_bytes = ONES.nbytes
     request = run_request(
         step(pair, value(ONES)),
         step(double, result_of(0, 0), output=keep()),
@@ -260,9 +260,9 @@ def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: Se
         sent = service.data.reserved_bytes
         with run.executing(Cancellation()) as outcomes:
             assert len(outcomes) == 3
-            assert service.data.reserved_bytes - sent == room
+            assert service.data.reserved_bytes - sent == result_bytes
     # The pair, and the double of its first part; then two doubles.
-    assert reserved == [3 * room, 3 * room, 2 * room]
+    assert reserved == [3 * result_bytes, 3 * result_bytes, 2 * result_bytes]
 
 
 def test_values_sent_along_and_back_have_limits(service: Session) -> None:

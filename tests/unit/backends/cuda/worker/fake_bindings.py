@@ -158,9 +158,9 @@ class FakeBindings(types.ModuleType):
         return ({RESERVED: 3000, USED: 1000}[what],)
 
     def _cuMemAllocFromPoolAsync(self, size: int, pool: int, stream: int) -> tuple[Any, ...]:
-        room = ctypes.create_string_buffer(size)
-        self.memory[ctypes.addressof(room)] = room
-        return (ctypes.addressof(room),)
+        buffer = ctypes.create_string_buffer(size)
+        self.memory[ctypes.addressof(buffer)] = buffer
+        return (ctypes.addressof(buffer),)
 
     def _cuMemFreeAsync(self, address: int, stream: int) -> tuple[Any, ...]:
         del self.memory[address]

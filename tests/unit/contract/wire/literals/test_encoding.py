@@ -123,6 +123,6 @@ def test_memory_for_a_large_message_and_its_copy_is_made_resident(
     assert not asked
     large = Literal.from_numpy(np.zeros(4 * MEBIBYTE, np.uint8))
     size = len(encode_literal_message(request(), large))
-    ((room, copies),) = asked
-    assert room >= size + bytes.__basicsize__
+    ((requested, copies),) = asked
+    assert requested >= size + bytes.__basicsize__
     assert copies == 2

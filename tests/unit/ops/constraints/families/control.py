@@ -210,7 +210,7 @@ _SCANS = (
         step="(f32[2], f32[]) -> (token[], f32[])",
     ),
     _scan(
-        "a slice of a result must have room for dimension 1, got f32[]",
+        "a slice of a result must have rank 1 or more, got f32[]",
         step="(f32[4], f32[]) -> (f32[], f32[])",
         dimension=1,
     ),

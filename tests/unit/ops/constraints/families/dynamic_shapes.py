@@ -96,7 +96,7 @@ CASES: tuple[Case, ...] = (
         "the sizes must have one entry per dimension, got 1 for f32[<=2,2]", ("f32[4]", "s32[]")
     ),
     _reshape(
-        "operand and result must have room for the same number of elements, got 4 of f32[4] "
+        "operand and result must hold the same number of elements, got 4 of f32[4] "
         "and 6 of f32[<=2,3]",
         ("f32[4]", "s32[]", "s32[]"),
         (2, 3),

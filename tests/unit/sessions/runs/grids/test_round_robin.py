@@ -35,8 +35,10 @@ def test_an_execution_of_a_small_program_takes_no_thread(monkeypatch: pytest.Mon
     options = xla_pb2.ExecutionOptions(num_replicas=3)
     request = read_compile_request(parse_hlo(reducing()), options)
     executable = session.runner.compile(request, (), Cancellation())
-    with session.data.reserve(16, "a test") as room:
-        x = room.keep(session.engine.backend.to_device(Literal.from_numpy(X), Device(0, "cpu")))
+    with session.data.reserve(16, "a test") as reservation:
+        x = reservation.keep(
+            session.engine.backend.to_device(Literal.from_numpy(X), Device(0, "cpu"))
+        )
     output = ShardedOutput(join=False, sharding=None, flatten=False)
     wanted = ShardedRequest(executable, None, [WholeArgument(x, None)], output)
     outputs = session.grids.execute_sharded(wanted, Cancellation()).outputs

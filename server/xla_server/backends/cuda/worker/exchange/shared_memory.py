@@ -51,7 +51,7 @@ class SharedMemory:
         self._words[connection * _LINE // 8] = value
 
     def predicate(self, connection: int, byte_size: int) -> memoryview:
-        """Return the room for a predicate of a connection."""
+        """Return the memory of a predicate of a connection."""
         start = connection * _LINE + _PREDICATE
         return self.view[start : start + byte_size]
 

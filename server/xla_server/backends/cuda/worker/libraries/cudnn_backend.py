@@ -131,7 +131,7 @@ CROSS_CORRELATION = 1
 """The cudnnConvolutionMode_t of windows that are not read backwards."""
 
 _NOTES = 16
-"""Room for the notes of an engine, of which release 9 has ten."""
+"""Largest number of notes of an engine that is read; release 9 has ten."""
 
 _C_TYPES: Mapping[Type, Any] = MappingProxyType(
     {

@@ -314,6 +314,6 @@ def _out_of_memory(ordinal: int) -> Iterator[None]:
         yield
     except protocol.OutOfDeviceMemoryError as error:
         raise ResourceExhaustedError(
-            f"memory of device {ordinal} must have room, got a request of {error.requested} bytes "
+            f"memory of device {ordinal} must suffice, got a request of {error.requested} bytes "
             f"with {error.free} free of {error.total}"
         ) from None
