@@ -87,7 +87,7 @@ class _Bench:
         self.small, plan = kernel_of(multiplied, dot), plan_of(dot)
         assert plan is not None
         self.library = driver.prepare(plan)
-        self.room = driver.allocate(plan.memory_bytes, self.stream)
+        self.workspace = driver.allocate(plan.memory_bytes, self.stream)
         grids = {f"k{number}": each.grid for number, each in enumerate(self.kernels)}
         grids |= {"product": self.small, "one": moving(AT, AT, 1)}
         module = toolchain.compile(grids)
@@ -194,7 +194,7 @@ class _Bench:
     def products(self) -> Mapping[str, float]:
         """Return microseconds of a product in a graph, by a kernel and by a library."""
         driver, small = self.driver, self.small
-        call = PreparedCall(self.library, (*self.arrays, self.room))
+        call = PreparedCall(self.library, (*self.arrays, self.workspace))
         launch = KernelLaunch(self.product, small.blocks, small.threads, 0, self.arrays)
         works: Mapping[str, Callable[[], None]] = {
             "small product in a graph us": lambda: driver.enqueue(launch, self.stream),

@@ -155,9 +155,9 @@ def _asked() -> int:
             refused += 1
             print(error)
             continue
-        room = prepared._execution.integer(AttributeName.PLAN_WORKSPACE_SIZE)
-        copies.append(room / plan.convolution.bytes)
-        print(f"workspace {room:10} of {plan.workspace_bytes:10}: {plan.convolution}")
+        byte_size = prepared._execution.integer(AttributeName.PLAN_WORKSPACE_SIZE)
+        copies.append(byte_size / plan.convolution.bytes)
+        print(f"workspace {byte_size:10} of {plan.workspace_bytes:10}: {plan.convolution}")
     print(f"{len(copies)} plans have an engine, {refused} have none")
     print(f"workspaces take up to {max(copies):.2f} of the arrays' bytes")
     return 1 if refused else 0

@@ -313,9 +313,9 @@ def test_ragged_all_to_all(placed: Placed, updates: int, seed: int) -> None:
     everyone = expanded(grid, mode, groups)
     count = len(everyone[0])
     chance = np.random.default_rng(seed)
-    rows, room, entries = 6, 3 * count * updates, count * updates
+    rows, capacity, entries = 6, 3 * count * updates, count * updates
     xs = list(chance.standard_normal((grid.size, rows, 2)).astype(np.float32))
-    outs = list(chance.standard_normal((grid.size, room, 2)).astype(np.float32))
+    outs = list(chance.standard_normal((grid.size, capacity, 2)).astype(np.float32))
     tables = np.zeros((grid.size, 4, entries), np.int32)
     expected = [out.copy() for out in outs]
     for group in everyone:
@@ -330,9 +330,9 @@ def test_ragged_all_to_all(placed: Placed, updates: int, seed: int) -> None:
                     tables[sender, 2, j * updates + u] = row
                     tables[receiver, 3, i * updates + u] = size
                     expected[receiver][row : row + size] = xs[sender][start : start + size]
-    parameters = [f"f32[{rows},2]", f"f32[{room},2]", *[f"s32[{entries}]"] * 4]
+    parameters = [f"f32[{rows},2]", f"f32[{capacity},2]", *[f"s32[{entries}]"] * 4]
     names = ", ".join(f"x{number}" for number in range(6))
-    root = f"f32[{room},2] ragged-all-to-all({names}), {said(mode, groups)}"
+    root = f"f32[{capacity},2] ragged-all-to-all({names}), {said(mode, groups)}"
     arguments = [[x, out, *table] for x, out, table in zip(xs, outs, tables, strict=True)]
     assert_results(program("f32", parameters, root), grid, arguments, [[part] for part in expected])
 

@@ -20,9 +20,9 @@ def askew(array: Any) -> Literal:
     """The array where no line of the cache begins: a server keeps it in memory of its own, which
     programs may write over once it is given up.
     """
-    room = np.empty(array.nbytes + 128, np.uint8)
-    begin = -room.ctypes.data % 64 + 16
-    copy = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    memory = np.empty(array.nbytes + 128, np.uint8)
+    begin = -memory.ctypes.data % 64 + 16
+    copy = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return Literal.from_numpy(copy)
 

@@ -156,13 +156,15 @@ class _Checked:
         prepared = driver.prepare(plan)
         ones = np.eye(SIDE, dtype=np.float32)
         matrices = [np.full_like(ones, number) for number in range(3)]
-        room, unit = (driver.allocate(size, stream) for size in (plan.memory_bytes, ones.nbytes))
+        workspace, unit = (
+            driver.allocate(size, stream) for size in (plan.memory_bytes, ones.nbytes)
+        )
         driver.upload(unit, ones.data.cast("B"), stream)
         places = [[driver.allocate(ones.nbytes, stream) for _ in range(3)] for _ in matrices]
         works = [
             (
                 DeviceCopy(copied, given, ones.nbytes),
-                PreparedCall(prepared, (copied, unit, made, room)),
+                PreparedCall(prepared, (copied, unit, made, workspace)),
             )
             for given, copied, made in places
         ]

@@ -94,8 +94,8 @@ class Cudnn:
     def cudnnGetErrorString(self, status: int) -> bytes:  # noqa: N802
         return f"CUDNN_STATUS_{_NAMES[status]}".encode()
 
-    def cudnnGetLastErrorString(self, message: int, room: int) -> None:  # noqa: N802
-        said = b"the last words"[: room - 1] + b"\0"
+    def cudnnGetLastErrorString(self, message: int, capacity: int) -> None:  # noqa: N802
+        said = b"the last words"[: capacity - 1] + b"\0"
         ctypes.memmove(message, said, len(said))
 
     def cudnnCreate(self, handle: int) -> int:  # noqa: N802
@@ -143,7 +143,7 @@ class Cudnn:
         return 0
 
     def cudnnBackendGetAttribute(  # noqa: N802
-        self, descriptor: int, name: int, kind: int, room: int, count: int, values: int
+        self, descriptor: int, name: int, kind: int, capacity: int, count: int, values: int
     ) -> int:
         found, numbers = self.descriptors[descriptor], elements(count, np.int64, 1)
         assert found.is_final
@@ -151,17 +151,21 @@ class Cudnn:
             case (4, 202, 15):
                 engines = self.engines[found.values[200][0]]
                 numbers[0] = len(engines)
-                for engine, place in zip(engines, self._given(values, room), strict=False):
-                    assert place.kind == CONFIGURATION
-                    place.engine, place.graph, place.is_final = engine, found.values[201][0], True
+                for engine, target in zip(engines, self._given(values, capacity), strict=False):
+                    assert target.kind == CONFIGURATION
+                    target.engine, target.graph, target.is_final = (
+                        engine,
+                        found.values[201][0],
+                        True,
+                    )
             case (3, 300, 15):
-                (place,) = self._given(values, room)
-                assert place.kind == ENGINE
-                place.engine, place.is_final, numbers[0] = found.engine, True, 1
+                (target,) = self._given(values, capacity)
+                assert target.kind == ENGINE
+                target.engine, target.is_final, numbers[0] = found.engine, True, 1
             case (2, 1303, 11) if found.engine:
                 numbers[0] = len(found.engine.notes)
-                assert room >= numbers[0]
-                elements(values, np.int32, room)[: numbers[0]] = found.engine.notes
+                assert capacity >= numbers[0]
+                elements(values, np.int32, capacity)[: numbers[0]] = found.engine.notes
             case (5, 402, 3) if found.engine:
                 numbers[0] = 1
                 elements(values, np.int64, 1)[0] = found.engine.workspace
@@ -169,8 +173,8 @@ class Cudnn:
                 return BAD_PARAM
         return 0
 
-    def _given(self, values: int, room: int) -> list[_Descriptor]:
-        return [self.descriptors[each] for each in elements(values, np.uint64, room).tolist()]
+    def _given(self, values: int, capacity: int) -> list[_Descriptor]:
+        return [self.descriptors[each] for each in elements(values, np.uint64, capacity).tolist()]
 
     def cudnnBackendExecute(self, handle: int, plan: int, pack: int) -> int:  # noqa: N802
         found, given = self.descriptors[plan], self.descriptors[pack]

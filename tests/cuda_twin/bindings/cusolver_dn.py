@@ -87,16 +87,16 @@ def _getrf(
     _state(info, lapack.getrf(matrix(a, dtype, m, n, lda), pivots))
 
 
-def _geqrf(dtype: Any, handle: int, m: int, n: int, a: int, lda: int, tau: int, *room: int) -> None:
-    *work, info = room
+def _geqrf(dtype: Any, handle: int, m: int, n: int, a: int, lda: int, tau: int, *rest: int) -> None:
+    *work, info = rest
     _fill(dtype, *work)
     _state(info, lapack.geqrf(matrix(a, dtype, m, n, lda), elements(tau, dtype, min(m, n))))
 
 
 def _orgqr(
-    dtype: Any, handle: int, m: int, n: int, k: int, a: int, lda: int, tau: int, *room: int
+    dtype: Any, handle: int, m: int, n: int, k: int, a: int, lda: int, tau: int, *rest: int
 ) -> None:
-    *work, info = room
+    *work, info = rest
     _fill(dtype, *work)
     _state(info, lapack.orgqr(matrix(a, dtype, m, n, lda), elements(tau, dtype, k)))
 
@@ -114,9 +114,9 @@ def _ormqr(
 
 
 def _syevd(
-    dtype: Any, handle: int, jobz: int, uplo: int, n: int, a: int, lda: int, w: int, *room: int
+    dtype: Any, handle: int, jobz: int, uplo: int, n: int, a: int, lda: int, w: int, *rest: int
 ) -> None:
-    *work, info = room
+    *work, info = rest
     _fill(dtype, *work)
     forms = "NV"[jobz], "L" if uplo == FillMode.LOWER else "U"
     values = elements(w, np.zeros(0, dtype).real.dtype, n)
@@ -153,9 +153,9 @@ def create_gesvdj_info() -> int:
 
 
 def _syevj_batched(
-    dtype: Any, handle: int, jobz: int, uplo: int, n: int, a: int, lda: int, w: int, *room: int
+    dtype: Any, handle: int, jobz: int, uplo: int, n: int, a: int, lda: int, w: int, *rest: int
 ) -> None:
-    *work, info, params, batch_size = room
+    *work, info, params, batch_size = rest
     if params != _EIGEN:
         raise ValueError("options must be those of eigenvalues")
     _fill(dtype, *work)

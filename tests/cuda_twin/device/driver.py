@@ -242,7 +242,7 @@ class TwinDriver(CapturingDriver):
         return _bytes_at(word, 8) != 0
 
     def allocate(self, byte_size: int, stream: int) -> int:
-        """Return new memory. Raises OutOfDeviceMemoryError where the device has no room."""
+        """Return new memory. Raises OutOfDeviceMemoryError if the device has too little."""
         if byte_size > self._free_bytes:
             # Memory that other streams gave back counts, as in a pool that waits for it.
             for each in tuple(self._streams):

@@ -24,17 +24,17 @@ class Guarded:
     def __init__(self, byte_size: int) -> None:
         page = mmap.PAGESIZE
         taken = -(-byte_size // ALIGNMENT) * ALIGNMENT
-        room = -(-taken // page) * page
-        self._memory = mmap.mmap(-1, room + page)
-        whole = (ctypes.c_char * (room + page)).from_buffer(self._memory)
+        mapped = -(-taken // page) * page
+        self._memory = mmap.mmap(-1, mapped + page)
+        whole = (ctypes.c_char * (mapped + page)).from_buffer(self._memory)
         begin = ctypes.addressof(whole)
-        if _LIBC.mprotect(begin + room, page, 0):
+        if _LIBC.mprotect(begin + mapped, page, 0):
             raise OSError(ctypes.get_errno(), "mprotect")
-        self.address = begin + room - taken
-        everything = np.frombuffer(self._memory, np.uint8, room)
+        self.address = begin + mapped - taken
+        everything = np.frombuffer(self._memory, np.uint8, mapped)
         everything[:] = _FILL
-        self.bytes = everything[room - taken :][:byte_size]
-        self._around = everything[: room - taken], everything[room - taken + byte_size :]
+        self.bytes = everything[mapped - taken :][:byte_size]
+        self._around = everything[: mapped - taken], everything[mapped - taken + byte_size :]
 
     @property
     def is_intact(self) -> bool:

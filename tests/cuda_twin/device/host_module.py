@@ -15,7 +15,7 @@ from tests.cuda_twin.device.runtime import MISSES, RUN
 from tests.cuda_twin.device.twin import (
     HOST,
     ORDERS,
-    fiber_room,
+    fiber_memory,
     has_fibers,
     host_text,
     in_order,
@@ -87,8 +87,8 @@ class HostModule:
             )
             table = np.array(addresses, np.int64)
             orders = in_order(of_blocks, blocks), in_order(order, threads)
-            room = fiber_room(threads) if self._facts[number].has_fibers else None
-            begin = 0 if room is None else room.ctypes.data
+            fibers = fiber_memory(threads) if self._facts[number].has_fibers else None
+            begin = 0 if fibers is None else fibers.ctypes.data
             first, second = (array.ctypes.data for array in orders)
             missed = self._run(number, table.ctypes.data, blocks, threads, first, second, begin)
             return " and ".join(what for bit, what in MISSES.items() if missed & bit)

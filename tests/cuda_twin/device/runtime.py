@@ -9,13 +9,13 @@ when a block begins.
 """
 
 CONTEXT_BYTES = 8192
-"""Room for a context, which has less on every processor."""
+"""Bytes allocated for a context, which is smaller on every processor."""
 
 STACK_BYTES = 64 << 10
 
 RUN = "twin_run"
-"""twin_run(kernel, table, blocks, threads, block_order, thread_order, room) launches a kernel by
-its number, with a table of its buffers' addresses. `room` is for contexts of all threads and one
+"""twin_run(kernel, table, blocks, threads, block_order, thread_order, memory) launches a kernel by
+its number, with a table of its buffers' addresses. `memory` is for contexts of all threads and one
 more, and then for their stacks; 0 where no thread waits. The result has the bits of MISSES."""
 
 MISSES = {1: "an exchange of its warp", 2: "a barrier of its block"}
@@ -26,7 +26,7 @@ RUNTIME = f"""
 @twin_tid.x = internal global i32 0
 @twin_kernel = internal global i64 0
 @twin_table = internal global ptr null
-@twin_room = internal global ptr null
+@twin_memory = internal global ptr null
 @twin_main = internal global ptr null
 @twin_wrong = internal global i64 0
 @twin_values = internal global [1024 x i32] zeroinitializer
@@ -42,8 +42,8 @@ declare i32 @swapcontext(ptr, ptr)
 define internal void @twin_yield() noinline {{
   %thread = load i32, ptr @twin_tid.x
   %number = zext i32 %thread to i64
-  %room = load ptr, ptr @twin_room
-  %own = getelementptr [{CONTEXT_BYTES} x i8], ptr %room, i64 %number
+  %memory = load ptr, ptr @twin_memory
+  %own = getelementptr [{CONTEXT_BYTES} x i8], ptr %memory, i64 %number
   %main = load ptr, ptr @twin_main
   %done = call i32 @swapcontext(ptr %own, ptr %main)
   ret void
@@ -120,11 +120,11 @@ define internal void @twin_fiber() noinline {{
 }}
 
 define internal void @twin_begin(i64 %thread, i64 %threads) noinline {{
-  %room = load ptr, ptr @twin_room
-  %context = getelementptr [{CONTEXT_BYTES} x i8], ptr %room, i64 %thread
+  %memory = load ptr, ptr @twin_memory
+  %context = getelementptr [{CONTEXT_BYTES} x i8], ptr %memory, i64 %thread
   %done = call i32 @getcontext(ptr %context)
   %contexts = add i64 %threads, 1
-  %stacks = getelementptr [{CONTEXT_BYTES} x i8], ptr %room, i64 %contexts
+  %stacks = getelementptr [{CONTEXT_BYTES} x i8], ptr %memory, i64 %contexts
   %stack = getelementptr [{STACK_BYTES} x i8], ptr %stacks, i64 %thread
   %main = load ptr, ptr @twin_main
   ; The next context, and a stack with its size, come first in a context, behind its flags.
@@ -147,8 +147,8 @@ define internal void @twin_begin(i64 %thread, i64 %threads) noinline {{
 define internal i64 @twin_go_on(i32 %thread) noinline {{
 entry:
   store i32 %thread, ptr @twin_tid.x
-  %room = load ptr, ptr @twin_room
-  %is_plain = icmp eq ptr %room, null
+  %memory = load ptr, ptr @twin_memory
+  %is_plain = icmp eq ptr %memory, null
   br i1 %is_plain, label %plain, label %look
 plain:
   call void @twin_launch()
@@ -169,7 +169,7 @@ waiting:
   ret i64 1
 switch:
   %number = zext i32 %thread to i64
-  %own = getelementptr [{CONTEXT_BYTES} x i8], ptr %room, i64 %number
+  %own = getelementptr [{CONTEXT_BYTES} x i8], ptr %memory, i64 %number
   %main = load ptr, ptr @twin_main
   %done = call i32 @swapcontext(ptr %main, ptr %own)
   %now = load i8, ptr %at
@@ -182,15 +182,15 @@ switch:
 }}
 
 define i64 @{RUN}(i64 %kernel, ptr %table, i64 %blocks, i64 %threads, ptr %block_order,
-                  ptr %thread_order, ptr %room) {{
+                  ptr %thread_order, ptr %memory) {{
 entry:
   store i64 %kernel, ptr @twin_kernel
   store ptr %table, ptr @twin_table
-  store ptr %room, ptr @twin_room
+  store ptr %memory, ptr @twin_memory
   store i64 0, ptr @twin_wrong
-  %main = getelementptr [{CONTEXT_BYTES} x i8], ptr %room, i64 %threads
+  %main = getelementptr [{CONTEXT_BYTES} x i8], ptr %memory, i64 %threads
   store ptr %main, ptr @twin_main
-  %is_plain = icmp eq ptr %room, null
+  %is_plain = icmp eq ptr %memory, null
   br label %block
 block:
   %b = phi i64 [0, %entry], [%next_b, %done]

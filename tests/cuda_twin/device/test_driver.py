@@ -25,7 +25,7 @@ BACK = Index(COUNT - 1, ((AT.terms[0][0], -1),))
 
 
 class Held:
-    """A device with an array of numbers and room for another, and the kernel that turns it."""
+    """A device with an array of numbers and memory for another, and the kernel that turns it."""
 
     def __init__(self, driver: TwinDriver) -> None:
         self.driver, self.stream = driver, driver.new_stream()

@@ -75,7 +75,7 @@ def test_a_store_beside_an_array_is_found(index: Expression) -> None:
         launched(moving(AT, index, 1), 5)
 
 
-ROOM = SharedArray("room", 256)
+TILE = SharedArray("tile", 256)
 LANE = Value("l", Type.I64)
 
 
@@ -86,13 +86,13 @@ def turned(*meeting: Statement) -> GridKernel:
     body = (
         Let(LANE, Remainder(AT, 64)),
         Let(value, Load(given, Type.F32, AT)),
-        Store(ROOM, Type.F32, LANE, value),
+        Store(TILE, Type.F32, LANE, value),
         *meeting,
-        Let(found, Load(ROOM, Type.F32, Index(63, ((LANE, -1),)))),
+        Let(found, Load(TILE, Type.F32, Index(63, ((LANE, -1),)))),
         Store(made, Type.F32, AT, found),
     )
     part = ParallelFor(ITEM, 128, body, group=64)
-    return GridKernel(Kernel((given, made), (), (part,), shared=(ROOM,)), 64)
+    return GridKernel(Kernel((given, made), (), (part,), shared=(TILE,)), 64)
 
 
 def test_threads_of_a_block_wait_for_each_other_at_a_barrier() -> None:
@@ -119,13 +119,13 @@ def test_a_block_finds_nothing_of_another_one_in_shared_arrays() -> None:
     found = Value("w", Type.F32)
     body = (
         Let(LANE, Remainder(AT, 64)),
-        Let(found, Load(ROOM, Type.F32, LANE)),
+        Let(found, Load(TILE, Type.F32, LANE)),
         Store(made, Type.F32, AT, found),
-        Store(ROOM, Type.F32, LANE, Load(given, Type.F32, AT)),
+        Store(TILE, Type.F32, LANE, Load(given, Type.F32, AT)),
         Barrier(),
     )
     part = ParallelFor(ITEM, 128, body, group=64)
-    grid = GridKernel(Kernel((given, made), (), (part,), shared=(ROOM,)), 64)
+    grid = GridKernel(Kernel((given, made), (), (part,), shared=(TILE,)), 64)
     assert np.isnan(launched(grid, 128)).all()
 
 

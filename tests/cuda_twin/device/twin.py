@@ -147,8 +147,8 @@ class Twin:
         orders = [in_order(order, count) for count in (grid.blocks, grid.threads)]
         places = [array.ctypes.data for array in (table, *orders)]
         number = list(self._kernels).index(symbol)
-        room = fiber_room(grid.threads) if has_fibers(grid) else None
-        begin = 0 if room is None else room.ctypes.data
+        fibers = fiber_memory(grid.threads) if has_fibers(grid) else None
+        begin = 0 if fibers is None else fibers.ctypes.data
         missed = self._run(number, places[0], grid.blocks, grid.threads, *places[1:], begin)
         for bit, what in MISSES.items():
             assert not missed & bit, f"{symbol}: a thread missed {what}"
@@ -173,7 +173,7 @@ def has_fibers(grid: GridKernel) -> bool:
     return any(isinstance(each, Shuffle | Barrier) for each, _ in walk(grid.kernel.body))
 
 
-def fiber_room(threads: int) -> Any:
+def fiber_memory(threads: int) -> Any:
     """Return memory for the contexts of a block's threads and their stacks."""
     return np.empty(((threads + 1) * CONTEXT_BYTES + threads * STACK_BYTES) // 8, np.int64)
 

@@ -285,11 +285,11 @@ _KEPT: list[Any] = []
 
 
 def _aligned(array: Any) -> int:
-    room = np.empty(array.nbytes + 16, np.uint8)
-    _KEPT.append(room)
-    at = -room.ctypes.data % 16
-    room[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
-    return int(room.ctypes.data + at)
+    memory = np.empty(array.nbytes + 16, np.uint8)
+    _KEPT.append(memory)
+    at = -memory.ctypes.data % 16
+    memory[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
+    return int(memory.ctypes.data + at)
 
 
 def test_every_library_has_its_module() -> None:

@@ -58,19 +58,19 @@ class Memory:
         self._threads = threading.local()
         self._lanes: dict[tuple[int, int], tuple[threading.Barrier, list[Scalar]]] = {}
 
-    def begin_block(self, room: np.ndarray[Any, Any]) -> None:
+    def begin_block(self, memory: np.ndarray[Any, Any]) -> None:
         """Make a numpy array the shared memory of the block that begins."""
-        room[:] = _UNSET
-        self._shared = Array(SharedArray("shared", room.size), room)
+        memory[:] = _UNSET
+        self._shared = Array(SharedArray("shared", memory.size), memory)
 
     def begin_thread(self) -> None:
         """Forget which shared arrays the thread that calls it has."""
-        self._threads.room = 0
+        self._threads.used_bytes = 0
 
     def shared_array(self, size: int) -> np.int64:
         """Return the address of the next shared array; each thread asks for all, in order."""
-        first = self._threads.room
-        self._threads.room += -(-size // ACCESS_BYTES) * ACCESS_BYTES
+        first = self._threads.used_bytes
+        self._threads.used_bytes += -(-size // ACCESS_BYTES) * ACCESS_BYTES
         return np.int64((len(self._arrays) << _SPACING) + first)
 
     def load(self, kind: Type, address: Scalar, index: Scalar) -> Scalar:

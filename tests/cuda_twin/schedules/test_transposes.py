@@ -83,7 +83,7 @@ def test_a_tile_is_a_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sizes", "room"),
+    ("dtype", "sizes", "shared_bytes"),
     [
         ("bfloat16", (128, 64), 64 * 66 * 2),
         ("int8", (128, 64), 64 * 66),
@@ -92,8 +92,8 @@ def test_a_tile_is_a_block() -> None:
     ],
 )
 def test_threads_move_two_neighbours_of_a_narrow_type_where_rows_are_aligned(
-    dtype: str, sizes: tuple[int, int], room: int
+    dtype: str, sizes: tuple[int, int], shared_bytes: int
 ) -> None:
     module = module_of(lambda x: x.T, numbers(dtype, *sizes))
     (row,) = rows_of(module)
-    assert [array.byte_size for array in kernel_of(module, row).kernel.shared] == [room]
+    assert [array.byte_size for array in kernel_of(module, row).kernel.shared] == [shared_bytes]

@@ -1,4 +1,4 @@
-"""Plans of the golden programs and of a model: libraries have them, and their buffers have room."""
+"""Plans of the golden programs and of a model: libraries have them, and their buffers suffice."""
 
 import math
 
