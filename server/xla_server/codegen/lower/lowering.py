@@ -85,11 +85,11 @@ class Lowering:
 
     def pop_thunks(self, start: int) -> list[Thunk]:
         """Remove the thunks from this number on, and return them."""
-        taken = self.thunks[start:]
+        removed = self.thunks[start:]
         del self.thunks[start:]
-        for thunk in taken:
+        for thunk in removed:
             self.origins.pop(thunk, None)
-        return taken
+        return removed
 
     def bind(self, instruction: HloInstruction, tree: Tree) -> None:
         """Set the values of an instruction that is not lowered."""

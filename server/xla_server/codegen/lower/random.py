@@ -161,7 +161,7 @@ def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
         end = rows.let("end", ir.integer_op("minimum", ir.STOP, ir.Index(inner, ((row, inner),))))
         number = ir.Index(0, ((row, 1),))
         terms = (ir.Quotient(number, half), size), (ir.Remainder(number, half), 2), (row, -1)
-        origin = rows.let("place", ir.Index(0, tuple((term, n * inner) for term, n in terms)))
+        origin = rows.let("origin", ir.Index(0, tuple((term, n * inner) for term, n in terms)))
 
         def draw(outside: Body, *, both: bool) -> None:
             with r.counters(outside, at, end) as loop:
@@ -185,7 +185,7 @@ def _odd_rows(r: RandomKernel, half: int, size: int) -> None:
         whole = rows.let(
             "whole", ir.integer_op("minimum", ir.STOP, ir.Index(half - 1, ((row, half),)))
         )
-        origin = rows.let("place", ir.Index(0, ((row, size - 2 * half),)))
+        origin = rows.let("origin", ir.Index(0, ((row, size - 2 * half),)))
         with r.counters(rows, at, whole) as loop:
             first = (origin, 1), (loop.axis, 2)
             r.store_pair(loop, ir.Index(0, first), ir.Index(1, first))

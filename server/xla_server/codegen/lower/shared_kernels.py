@@ -86,11 +86,11 @@ def _form(kernel: Kernel) -> tuple[str, dict[str, _Number]]:
     """Return the text of a kernel without its numbers and sizes, and the numbers by their names."""
     numbers: dict[str, _Number] = {}
 
-    def take(name: str, number: _Number) -> ir.Expression:
+    def parameter(name: str, number: _Number) -> ir.Expression:
         numbers[name] = number
         return ir.Value(name, number[0])
 
-    return repr(_Rewriter(take).kernel(kernel)), numbers
+    return repr(_Rewriter(parameter).kernel(kernel)), numbers
 
 
 def _shared(

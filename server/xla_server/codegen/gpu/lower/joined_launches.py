@@ -75,12 +75,12 @@ class _Joiner:
             self._begin = len(self.thunks)
             return
         if isinstance(thunk, KernelThunk) and self._is_small(thunk):
-            for number, place in self._partners(thunk):
+            for number, position in self._partners(thunk):
                 other = self.thunks[number]
                 assert isinstance(other, KernelThunk)
                 both = self._both(other, thunk)
                 if both is not None:
-                    self.thunks.insert(place, both)
+                    self.thunks.insert(position, both)
                     del self.thunks[number]
                     return
         self.thunks.append(thunk)
@@ -146,9 +146,9 @@ def _launch(parts: Sequence[KernelThunk]) -> KernelThunk | None:
     arguments = tuple(dict.fromkeys(value for part in parts for value in part.arguments))
     if len(arguments) > JOINED_ARGUMENTS:
         return None
-    places = {value: number for number, value in enumerate(arguments)}
+    number_of = {value: number for number, value in enumerate(arguments)}
     grids = [part.kernel for part in parts if isinstance(part.kernel, GridKernel)]
-    numbers = [[places[value] for value in part.arguments] for part in parts]
+    numbers = [[number_of[value] for value in part.arguments] for part in parts]
     grid = joined_grid(grids, numbers)
     if grid is None or grid.blocks * grid.threads > JOINED_THREADS:
         return None

@@ -78,7 +78,7 @@ def _three_fry_pairs(element: ElementType, sizes: Sequence[int]) -> Kernel:
 
 
 def _philox(element: ElementType, count: int, words: int) -> Kernel:
-    """Draw four words in each thread, for as many elements as they give."""
+    """Draw four words in each thread, for two elements of 64 bits or four narrower ones."""
     wide = element.bit_width == 64
     each = 2 if wide else 4
     counters, whole = -(-count // each), count // each
@@ -87,8 +87,8 @@ def _philox(element: ElementType, count: int, words: int) -> Kernel:
     pair = r.philox(body, body.axis)
     drawn = pair if wide else [half for word in pair for half in (word, upper_word(word))]
 
-    def store(inside: Body, taken: int) -> None:
-        for number, word in enumerate(drawn[:taken]):
+    def store(inside: Body, count: int) -> None:
+        for number, word in enumerate(drawn[:count]):
             r.store(inside, ir.Index(number, ((body.axis, each),)), word)
 
     if whole == counters:

@@ -281,11 +281,11 @@ class _TileBuilder(LoopBuilder):
         share = PRODUCT_TILE * step // BLOCK_THREADS
         run = min(share, _run(node, depths[-1] if is_along else loops[-1]))
         lanes = length // run
-        place = self._remainder(self._thread, lanes, outside)
+        offset = self._remainder(self._thread, lanes, outside)
         line = self._quotient(self._thread, lanes, outside)
         outer = Loop(outside, self._names("i"), share // run, unrolled=True)
         body = Loop(outer, self._names("i"), run, unrolled=True)
-        near = body.let(self._names("i"), ir.Index(0, ((place, run),)))
+        near = body.let(self._names("i"), ir.Index(0, ((offset, run),)))
         terms: tuple[tuple[ir.Expression, int], ...] = (
             (outer.axis, BLOCK_THREADS // lanes),
             (line, 1),
@@ -357,8 +357,8 @@ class _TileBuilder(LoopBuilder):
         ):
             self._bind_element(loops, first, at, 1, body, ir.Index(0))
             if _size(loops) % PRODUCT_TILE:
-                place = body.let(self._names("i"), ir.Index(0, ((first, 1), (at, 1))))
-                self._guards.append(ir.condition("lt", place, _size(loops)))
+                index = body.let(self._names("i"), ir.Index(0, ((first, 1), (at, 1))))
+                self._guards.append(ir.condition("lt", index, _size(loops)))
         self._results[sides.reduction] = [total]
         self._store(self._nest.stores, body)
         self._values, self._stored = known

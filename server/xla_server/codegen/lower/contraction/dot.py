@@ -67,21 +67,21 @@ def _add(made: Product, epilogue: Epilogue) -> None:
     thin = ThinProduct(target, dot.shape.element_type.text, found) if found else None
     gemm = None if thin is not None else gemm_of(target, dot)
     parts = thin.parts if thin else gemm.parts if gemm else _blas_parts(target, dot)
-    product, scratch, following = made, None, epilogue
+    product, scratch, fused = made, None, epilogue
     if parts.count > 1:
         shape = Shape.array(dot.shape.element_type, (parts.count * dot.shape.element_count,))
         scratch = made.lowering.new(shape, f"{made.name}.parts")
-        product, following = dataclasses.replace(made, value=scratch), NO_EPILOGUE
+        product, fused = dataclasses.replace(made, value=scratch), NO_EPILOGUE
     elif epilogue.needs_rows and _is_divided_more(target, thin, gemm):
-        following = NO_EPILOGUE
+        fused = NO_EPILOGUE
     if thin is not None:
-        _add_thin(product, thin, following)
+        _add_thin(product, thin, fused)
     elif gemm is not None:
-        whole_rows = dataclasses.replace(gemm, whole_rows=following.needs_rows)
-        add_products(product, whole_rows, following)
+        whole_rows = dataclasses.replace(gemm, whole_rows=fused.needs_rows)
+        add_products(product, whole_rows, fused)
     else:
-        _add_blas(product, parts, following)
-    if scratch or following is not epilogue:
+        _add_blas(product, parts, fused)
+    if scratch or fused is not epilogue:
         _add_epilogue(made, epilogue, scratch)
 
 

@@ -75,8 +75,8 @@ def lower_while(
     goes_on: Tree = yield lowering.call(condition, [state])
     assert isinstance(goes_on, Value)
     lowering.add(Branch(goes_on, end))
-    following: Tree = yield lowering.call(body, [state])
-    _copy_at_once(lowering, state, following)
+    updated: Tree = yield lowering.call(body, [state])
+    _copy_at_once(lowering, state, updated)
     lowering.loop_depth -= 1
     lowering.add(Jump(begin))
     lowering.add(end)

@@ -55,9 +55,9 @@ def product(
         line = items.let("line", items.axis // chunks)
         chunk = items.let("chunk", items.axis % chunks)
         first = items.let("first", chunk * most)
-        taken = items.let("count", ir.integer_op("minimum", most, ir.whole(vectors) - first))
+        extent = items.let("count", ir.integer_op("minimum", most, ir.whole(vectors) - first))
         left = items.let("rest", (chunk + 1) // chunks * rest)
-        whole_vectors = items.let("full", ir.integer_op("minimum", taken, ir.whole(full) - first))
+        whole_vectors = items.let("full", ir.integer_op("minimum", extent, ir.whole(full) - first))
         for memory, array, size, is_load in (
             (SOURCE, source, lines.n, True),
             (TARGET, target, target_size, False),
@@ -66,8 +66,8 @@ def product(
             move = move_routine(c.kind, "columns", is_load=is_load, is_real=array.is_real)
             ahead = c.lanes * width
             if not is_load:
-                factors = {"fine": address + first * c.pair, "coarse": ones, "rows": taken}
-                operands = {"block": a, "count": taken, **factors}
+                factors = {"fine": address + first * c.pair, "coarse": ones, "rows": extent}
+                operands = {"block": a, "count": extent, **factors}
                 items.call(block_routine("twiddle_lanes", c.kind), operands)
             at = ir.Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)

@@ -33,7 +33,7 @@ from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
 
-Give: TypeAlias = Callable[[Body, ir.Expression, ir.Expression], None]
+StoreElement: TypeAlias = Callable[[Body, ir.Expression, ir.Expression], None]
 """Function that appends a store, at an index of the result's row, of the element of a number."""
 
 
@@ -59,15 +59,15 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
             terms = ((outer[0], length * inner), (outer[1], 1)) if inner > 1 else ((row, length),)
             line = Line(body.let("base", ir.Index(0, terms)), inner, length)
 
-            def give(at: Body, index: ir.Expression, number: ir.Expression) -> None:
+            def store(at: Body, index: ir.Expression, number: ir.Expression) -> None:
                 old, new = at.let("old", line.at(number)), at.let("new", line.at(index))
                 for n in range(len(types)):
                     sort.move(at, n, new, old)
 
             if key is None:
-                _by_comparator(sort, body, line, i.called[0], give)
+                _by_comparator(sort, body, line, i.called[0], store)
             else:
-                _by_key(sort, body, line, key, length, give)
+                _by_key(sort, body, line, key, length, store)
         sort.add()
     return results if i.shape.is_tuple else results[0]
 
@@ -88,13 +88,13 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
     with sort.rows() as (body, row):
         line = Line(body.let("base", ir.Index(0, ((row, length),))), 1, length)
 
-        def give(at: Body, index: ir.Expression, number: ir.Expression) -> None:
+        def store(at: Body, index: ir.Expression, number: ir.Expression) -> None:
             old = at.let("old", line.at(number))
             new = at.let("new", ir.Index(0, ((row, k), (index, 1))))
             sort.move(at, 0, new, old)
             at.store(sort.results[1], "i32", new, ir.Apply("to_i32", (number,), Type.I32))
 
-        (_by_heap if in_heap else _by_key)(sort, body, line, key, k, give)
+        (_by_heap if in_heap else _by_key)(sort, body, line, key, k, store)
     sort.add()
     return results
 
@@ -197,8 +197,8 @@ def _entry_words(key: Key) -> int:
     return 1 if key.bytes <= 4 else 2
 
 
-def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
-    """Sort entries of keys and numbers by radix, and `give` the first `count`."""
+def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, store: StoreElement) -> None:
+    """Sort entries of keys and numbers by radix, and call `store` for the first `count`."""
     words, length, scratch = _entry_words(key), line.length, sort.scratch
     entries = ir.Region(scratch, ir.Usage.SCRATCH)
     with _each(sort, body, length) as (loop, i):
@@ -209,10 +209,10 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
             loop.store(entries, "i64", ir.Index(0, ((i, 2),)), found)
             loop.store(entries, "i64", ir.Index(1, ((i, 2),)), i)
     order = ir.Value("order", Type.I64)
-    following = [ir.plus(scratch, 8 * n * words * length) for n in (1, 2)]
-    memory = {"entries": scratch, "workspace": following[0], "counts": following[1]}
-    given = {**memory, "length": length, "cancelled": ir.Address(sort.flag)}
-    body.call(sorter(words, key.bytes), given, (order,))
+    workspace, counts = (ir.plus(scratch, 8 * n * words * length) for n in (1, 2))
+    memory = {"entries": scratch, "workspace": workspace, "counts": counts}
+    operands = {**memory, "length": length, "cancelled": ir.Address(sort.flag)}
+    body.call(sorter(words, key.bytes), operands, (order,))
     # Entries that were not sorted have no valid numbers.
     body.add(Stop(sort.flag))
     sorted_entries = ir.Region(order, ir.Usage.SCRATCH)
@@ -222,11 +222,13 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
             number = loop.let("number", ir.integer_op("bit_and", entry, 2**32 - 1))
         else:
             number = loop.let("number", ir.Load(sorted_entries, Type.I64, ir.Index(1, ((i, 2),))))
-        give(loop, i, number)
+        store(loop, i, number)
 
 
-def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
-    """Store only the entries of the first `count`, in a heap, and `give` them."""
+def _by_heap(
+    sort: _Sort, body: Body, line: Line, key: Key, count: int, store: StoreElement
+) -> None:
+    """Keep only the entries of the first `count`, in a heap, and call `store` for them."""
     heap = ir.Region(sort.scratch, ir.Usage.SCRATCH)
     limit = body.declare("limit", ir.Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
@@ -242,11 +244,11 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
     body.call(SORT, {"heap": sort.scratch, "count": count, "cancelled": ir.Address(sort.flag)})
     with _each(sort, body, count) as (loop, i):
         number = loop.let("number", ir.Load(heap, Type.I64, ir.Index(1, ((i, 2),))))
-        give(loop, i, number)
+        store(loop, i, number)
 
 
 def _by_comparator(
-    sort: _Sort, body: Body, line: Line, comparator: HloComputation, give: Give
+    sort: _Sort, body: Body, line: Line, comparator: HloComputation, store: StoreElement
 ) -> None:
     """Merge sort: the right run's element goes first only if the comparator says so."""
     length = line.length
@@ -267,7 +269,7 @@ def _by_comparator(
         merged.set(order, other)
         merged.set(other, before)
     with _each(sort, body, length) as (loop, i):
-        give(loop, i, loop.let("number", ir.Load(entries, Type.I64, i)))
+        store(loop, i, loop.let("number", ir.Load(entries, Type.I64, i)))
 
 
 def _merge(
@@ -289,7 +291,7 @@ def _merge(
     to = body.declare("to", begin)
     has_left, has_right = (ir.condition("lt", *each) for each in ((left, middle), (right, high)))
 
-    def take(branch: Body, run: ir.Cell, number: ir.Expression) -> None:
+    def append(branch: Body, run: ir.Cell, number: ir.Expression) -> None:
         branch.store(target, "i64", to, number)
         branch.set(run, ir.plus(run, 1))
 
@@ -313,12 +315,12 @@ def _merge(
         ]
         (is_before,) = apply_computation(both, sort.names, comparator, pairs, [ElementType.PRED])
         with Branch(both, is_before) as branch:
-            take(branch, right, numbers[1])
-            take(branch.orelse, left, numbers[0])
+            append(branch, right, numbers[1])
+            append(branch.orelse, left, numbers[0])
         both.set(to, ir.plus(to, 1))
     for run, has_more in ((left, has_left), (right, has_right)):
         with Repeat(body, has_more, entries / 2) as rest:
-            take(rest, run, ir.Load(source, Type.I64, run))
+            append(rest, run, ir.Load(source, Type.I64, run))
             rest.set(to, ir.plus(to, 1))
 
 

@@ -184,8 +184,8 @@ class Product:
         read = {**self.read, self.producer: self.value}
         numbers = {operand: arguments.index(value) for operand, value in read.items()}
         function, known = self.lowering.equal.function(self.fusion), self.lowering.kernels
-        places = (*numbers.values(), arguments.index(self.result))
-        key = Epilogue, function, places, rows, columns
+        positions = (*numbers.values(), arguments.index(self.result))
+        key = Epilogue, function, positions, rows, columns
         if function is None or key not in known:
             known[key] = self._written(arguments.index(self.result), numbers, rows, columns)
         found: Epilogue = known[key]

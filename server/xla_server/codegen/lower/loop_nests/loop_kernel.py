@@ -140,7 +140,7 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
         stores = []
         for number, value in zip(task.numbers, task.values, strict=True):
             shape = value.shape
-            at, element = _place(index, dimensions, shape)
+            at, element = _position(index, dimensions, shape)
             kind = KERNEL_TYPE[shape.element_type]
             node = as_stored(tracer.value(task.root, at, number), kind)
             stores.append(Store(buffers.index(value), kind, element, node))
@@ -149,7 +149,7 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
     return make
 
 
-def _place(index: Index, dimensions: tuple[int, ...], shape: Shape) -> tuple[Index, Affine]:
+def _position(index: Index, dimensions: tuple[int, ...], shape: Shape) -> tuple[Index, Affine]:
     """Return the index of an element of a result, and its offset in memory.
 
     A result may have one element for each row of the loops, or for each column.

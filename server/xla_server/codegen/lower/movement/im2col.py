@@ -227,7 +227,7 @@ class _Run:
             )
         if tests or is_partial:
             self._emit_zeros(body, "before", (first, low), to)
-        offset = body.let("place", offset)
+        offset = body.let("offset", offset)
         step = 1 if self._unit > 1 else axis.stride
         with Loop(body, "u", high, low, iterations=self.length) as each:
             value = ir.Load(self._copy.source, self._kind, offset + each.axis * step)
@@ -281,7 +281,7 @@ class _Run:
         """Append a run over a dimension with gaps, or reversed: each element is tested."""
         line, kind = self._axis.line, self._copy.element_type
         assert line is not None
-        offset = body.let("place", offset)
+        offset = body.let("offset", offset)
         with Loop(body, "u", ends[1], ends[0], iterations=self.length) as each:
             here = each.let("p", position + each.axis * self._axis.step)
             there = each.let("there", ir.integer_op("maximum", here, 0))

@@ -56,7 +56,7 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     sizes = results[0].shape.dimensions
     length, inner = sizes[axis], math.prod(sizes[axis + 1 :])
     outer = results[0].shape.element_count // (length * inner)
-    kept = [
+    running = [
         lowering.new(Shape.array(kind, (outer * inner,)), f"{i.name}.running.{n}")
         for n, kind in enumerate(step.types)
         if inner > 1
@@ -66,11 +66,11 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     types = [value.shape.element_type for value in (*values, *results)]
 
     def build(top: Body, buffers: Mapping[Value, ir.Buffer], flag: ir.Buffer | None) -> None:
-        memory = [buffers[value] for value in (*values, *results, *kept)]
+        memory = [buffers[value] for value in (*values, *results, *running)]
         shape = length, inner, columns
         _Scan(step, top, memory, types, flag, shape, is_backwards(i, axis)).build(items)
 
-    lowering.add(watched_thunk(i.name, values, (*results, *kept), build))
+    lowering.add(watched_thunk(i.name, values, (*results, *running), build))
     return results if i.shape.is_tuple else results[0]
 
 
@@ -79,20 +79,20 @@ class ScanStep:
     """Step of running values of these types, as graphs over variables.
 
     Scans start from `starts`, the `initial` values in the reducer's types. `begin` computes the
-    first running values and `advance` the next ones, from `running` and `new` elements; `give`
+    first running values and `advance` the next ones, from `running` and `new` elements; `outputs`
     computes results from `running`. `join` combines the values of two parts of a line, `running`
     and `behind`; it is empty if the reducer is not known to be associative.
     """
 
     types: tuple[ElementType, ...]
-    given: Sequence[Named]
+    init_values: Sequence[Named]
     initial: Sequence[Node]
     starts: Sequence[Named]
     new: Sequence[Named]
     running: Sequence[Named]
     begin: Sequence[Node]
     advance: Sequence[Node]
-    give: Sequence[Node]
+    outputs: Sequence[Node]
     behind: Sequence[Named]
     join: Sequence[Node]
 
@@ -111,9 +111,9 @@ def step_of(i: HloInstruction) -> ScanStep:
     def variables(name: str, types: Sequence[ElementType]) -> list[Named]:
         return [element_variable(f"{name}{n}", kind) for n, kind in enumerate(types)]
 
-    new, given = variables("new", own[:count]), variables("given", own[count:])
+    new, init_values = variables("new", own[:count]), variables("init", own[count:])
     elements = [converted(t, new[n], own[n], kinds[count + n]) for n in range(count)]
-    initial = [converted(t, given[n], own[count + n], kinds[n]) for n in range(count)]
+    initial = [converted(t, init_values[n], own[count + n], kinds[n]) for n in range(count)]
     starts = [Named(f"start{n}", node.type) for n, node in enumerate(initial)]
 
     def combined(left: Sequence[Node], right: Sequence[Node]) -> Sequence[Node]:
@@ -128,7 +128,7 @@ def step_of(i: HloInstruction) -> ScanStep:
     types = tuple(kinds[:count])
     first = elements if known else combined(starts, elements)
     running = variables("run", types)
-    following: Sequence[Node] = combined(running, elements)
+    advanced: Sequence[Node] = combined(running, elements)
     made: Sequence[Node] = running
     behind = variables("behind", types)
     joined = combined(running, behind) if known else ()
@@ -141,55 +141,55 @@ def step_of(i: HloInstruction) -> ScanStep:
         pairs, others = (
             list(zip(values[::2], values[1::2], strict=True)) for values in (running, behind)
         )
-        following = [
+        advanced = [
             node
-            for (total, left_out), part in zip(pairs, parts, strict=True)
-            for node in _exact_sum(t, total, left_out, part)
+            for (total, error), part in zip(pairs, parts, strict=True)
+            for node in _exact_sum(t, total, error, part)
         ]
         joined = [
             node
-            for pair, (total, left_out) in zip(pairs, others, strict=True)
-            for node in _joined_sums(t, pair, total, left_out)
+            for pair, (total, error) in zip(pairs, others, strict=True)
+            for node in _joined_sums(t, pair, total, error)
         ]
         sums = [t.apply("add", pair, "f64") for pair in pairs]
         made = sums if len(sums) == 1 else [t.apply("complex_f64", sums, "c128")]
     final = combined(starts, made) if known else made
     wanted = [shape.element_type for shape in i.shape.leaves()]
-    give = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
-    before = types, given, initial, starts, new, running
-    return ScanStep(*before, first, following, give, behind, joined)
+    outputs = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
+    before = types, init_values, initial, starts, new, running
+    return ScanStep(*before, first, advanced, outputs, behind, joined)
 
 
 def _parts(t: Tracer, element: Node) -> list[Node]:
-    """The doubles that represent a number: one, or two of a complex one."""
+    """Return the doubles that represent a number: one, or two of a complex one."""
     if element.type != "c128":
         return [element]
     return [t.apply(f"{part}_c128", [element], "f64") for part in ("real", "imag")]
 
 
-def _exact_sum(t: Tracer, total: Node, left_out: Node, part: Node) -> tuple[Node, Node]:
-    """The sum of a total and a number, and the accumulated rounding error."""
+def _exact_sum(t: Tracer, total: Node, error: Node, part: Node) -> tuple[Node, Node]:
+    """Return the rounded sum of a total and a number, and the accumulated rounding error."""
 
     def apply(function: str, *operands: Node) -> Node:
         return t.apply(function, operands, "f64")
 
-    following = apply("add", total, part)
-    added = apply("sub", following, total)
+    rounded = apply("add", total, part)
+    added = apply("sub", rounded, total)
     rest = apply(
-        "add", apply("sub", total, apply("sub", following, added)), apply("sub", part, added)
+        "add", apply("sub", total, apply("sub", rounded, added)), apply("sub", part, added)
     )
     # Not if the sum is infinite; and an error of 0 must keep the sign of a sum of -0.
-    is_left_out = t.apply("gt", [apply("absolute", rest), _ZERO], "b1")
-    more = apply("add", left_out, rest)
-    return following, t.apply("select", [is_left_out, more, left_out], "f64")
+    is_inexact = t.apply("gt", [apply("absolute", rest), _ZERO], "b1")
+    corrected = apply("add", error, rest)
+    return rounded, t.apply("select", [is_inexact, corrected, error], "f64")
 
 
 def _joined_sums(
-    t: Tracer, first: tuple[Node, Node], total: Node, left_out: Node
+    t: Tracer, first: tuple[Node, Node], total: Node, error: Node
 ) -> tuple[Node, Node]:
-    """The sum of two sums, each a total and its rounding error."""
-    following, rest = _exact_sum(t, *first, total)
-    return following, t.apply("add", [rest, left_out], "f64")
+    """Return the sum of two sums, each a total and its rounding error."""
+    rounded, rest = _exact_sum(t, *first, total)
+    return rounded, t.apply("add", [rest, error], "f64")
 
 
 def _wide(opcode: Opcode, element_type: ElementType) -> ElementType:
@@ -224,21 +224,21 @@ class _Scan:
         self._length, self._inner, self._columns = shape
         own = list(zip(memory, types, strict=False))
         self._elements, self._initial, self._results = own[:count], own[count:-count], own[-count:]
-        self._kept = list(zip(memory[3 * count :], step.types, strict=False))
+        self._running = list(zip(memory[3 * count :], step.types, strict=False))
         self._first, self._sign = (self._length - 1, -1) if is_backwards else (0, 1)
         self._names, self._top = Names(), top
         self._starts: dict[Node, ir.Expression] = {}
 
     def build(self, items: int) -> None:
         """Append the statements of a kernel with `items` work items."""
-        given: dict[Node, ir.Expression] = {
+        init_values: dict[Node, ir.Expression] = {
             variable: self._top.let(variable.name, load_element(kind, memory, 0))
-            for variable, (memory, kind) in zip(self._step.given, self._initial, strict=True)
+            for variable, (memory, kind) in zip(self._step.init_values, self._initial, strict=True)
         }
-        initial = evaluate(self._top, self._names, self._step.initial, given)
+        initial = evaluate(self._top, self._names, self._step.initial, init_values)
         self._starts = dict(zip(self._step.starts, initial, strict=True))
         with Items(self._top, items) as body:
-            if self._kept:
+            if self._running:
                 self._block(body)
             else:
                 self._row(body)
@@ -249,13 +249,13 @@ class _Scan:
         known = self._loaded(body, row)
         begun = evaluate(body, self._names, self._step.begin, {**known, **self._starts})
         cells = [body.declare(self._names("run"), each) for each in begun]
-        self._give(body, row, cells)
+        self._store_outputs(body, row, cells)
         with self._others(body, SPAN) as loop:
             terms = (body.axis, self._length), (loop.axis, self._sign)
             at = loop.let("at", ir.Index(self._first, terms))
-            for cell, following in zip(cells, self._advanced(loop, at, cells), strict=True):
-                loop.set(cell, following)
-            self._give(loop, at, cells)
+            for cell, advanced in zip(cells, self._advanced(loop, at, cells), strict=True):
+                loop.set(cell, advanced)
+            self._store_outputs(loop, at, cells)
 
     def _block(self, body: Items) -> None:
         """A work item is a block of neighbours, their running values are in memory."""
@@ -271,7 +271,7 @@ class _Scan:
             at = loop.let(self._names("at"), ir.Index(0, ((line, inner), (loop.axis, 1))))
             known = self._loaded(loop, at)
             begun = evaluate(loop, self._names, self._step.begin, {**known, **self._starts})
-            self._keep(loop, at, own, begun)
+            self._store_running(loop, at, own, begun)
         with (
             self._others(body, SPAN // size) as lines,
             Loop(lines, self._names("column"), high, low, iterations=size) as loop,
@@ -281,9 +281,9 @@ class _Scan:
             at = loop.let(self._names("at"), ir.Index(0, ((line, inner), (loop.axis, 1))))
             running = [
                 loop.let(self._names("run"), load_element(kind, memory, own))
-                for memory, kind in self._kept
+                for memory, kind in self._running
             ]
-            self._keep(loop, at, own, self._advanced(loop, at, running))
+            self._store_running(loop, at, own, self._advanced(loop, at, running))
 
     def _others(self, body: Body, span: int) -> AbstractContextManager[Loop]:
         """Open the loop over all elements of a line but the first."""
@@ -305,17 +305,19 @@ class _Scan:
         # One result may be the old value of another.
         return [body.let(self._names("next"), each) for each in found]
 
-    def _keep(
+    def _store_running(
         self, body: Body, at: ir.Expression, own: ir.Expression, running: Sequence[ir.Expression]
     ) -> None:
         """Store results of running values, and these."""
-        self._give(body, at, running)
-        for (memory, kind), value in zip(self._kept, running, strict=True):
+        self._store_outputs(body, at, running)
+        for (memory, kind), value in zip(self._running, running, strict=True):
             store_element(body, kind, memory, own, value)
 
-    def _give(self, body: Body, at: ir.Expression, running: Sequence[ir.Expression]) -> None:
+    def _store_outputs(
+        self, body: Body, at: ir.Expression, running: Sequence[ir.Expression]
+    ) -> None:
         """Store results of running values."""
         known: dict[Node, ir.Expression] = dict(zip(self._step.running, running, strict=True))
-        found = evaluate(body, self._names, self._step.give, {**known, **self._starts})
+        found = evaluate(body, self._names, self._step.outputs, {**known, **self._starts})
         for (memory, kind), value in zip(self._results, found, strict=True):
             store_element(body, kind, memory, at, value)

@@ -55,8 +55,8 @@ def lower_product(lowering: Lowering, i: HloInstruction) -> Tree:
         source, limits = array_of(shape), (plan.batch, plan.rows, plan.columns)
         box = SliceAttributes((0, 0, 0), limits, (1, 1, 1))
         name, part = f"{i.name}.part", Shape.array(_S32, limits)
-        taken = HloInstruction(name, 0, Opcode.SLICE, part, (source,), box)
-        root = HloInstruction(name, 0, Opcode.RESHAPE, i.shape, (taken,))
+        sliced = HloInstruction(name, 0, Opcode.SLICE, part, (source,), box)
+        root = HloInstruction(name, 0, Opcode.RESHAPE, i.shape, (sliced,))
         add_computed(lowering, source, made, root, result)
     return result
 

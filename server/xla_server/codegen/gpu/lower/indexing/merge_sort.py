@@ -69,16 +69,16 @@ class TileSort:
     def thunk(self, load: Load, made: Sequence[Array]) -> KernelThunk:
         """Return the thunk that sorts entries and stores their parts, line after line."""
 
-        def take(inside: Body, number: ir.Value, line: ir.Value, at: ir.Value) -> None:
+        def load_entry(inside: Body, number: ir.Value, line: ir.Value, at: ir.Value) -> None:
             self._shared.store(inside, number, load(self._kernel, inside, line, at))
 
-        def give(inside: Body, number: ir.Value, line: ir.Value, at: ir.Value) -> None:
+        def store_entry(inside: Body, number: ir.Value, line: ir.Value, at: ir.Value) -> None:
             to = inside.let(self._names("to"), ir.Index(0, ((line, self._length), (at, 1))))
             entry = self._shared.load(inside, ir.Index(0, ((self._source, 1), (number, 1))))
             for array, part in zip(made, entry, strict=True):
                 self._kernel.store_integer(inside, array, to, part)
 
-        self._each(take)
+        self._each(load_entry)
         self._body.add(Barrier())
         first = self._body.let("first", ir.Index(0, ((self._lane, MERGED),)))
         line, begin, end, origin = self._placed(self._body, first)
@@ -86,7 +86,7 @@ class TileSort:
         self._insert(line, first, last)
         self._body.add(Barrier())
         self._merge(line, first, last)
-        self._each(give)
+        self._each(store_entry)
         blocks = -(-self._lines * self._tiles // (self._entries // self._tile))
         body, items = tuple(self._body.statements), blocks * self._threads
         self._kernel.top.add(ParallelFor(self._axis, items, body, group=self._threads))
@@ -229,8 +229,8 @@ class MergeSort:
             kernel: ThreadKernel, body: Body, line: ir.Expression, number: ir.Expression
         ) -> Entry:
             index = ir.Index(0, ((number, 1),))
-            run, place = ir.Quotient(index, first), ir.Remainder(index, first)
-            terms = (line, self.length), (run, width), (place, 1)
+            run, offset = ir.Quotient(index, first), ir.Remainder(index, first)
+            terms = (line, self.length), (run, width), (offset, 1)
             at = body.let(kernel.names("at"), ir.Index(0, terms))
             return [body.let(kernel.names("e"), kernel.load_integer(a, at)) for a in arrays]
 

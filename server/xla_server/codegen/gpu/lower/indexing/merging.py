@@ -69,14 +69,14 @@ class Merge:
             is_before = self.before(self.kernel, loop, self.line, entries[1], entries[0])
             is_alone = ir.condition("ge", left, middle)
             is_first = ir.condition("bit_or", is_before, is_alone)
-            takes = ir.condition("bit_and", ir.condition("lt", right, high), is_first)
-            takes_right = loop.let(names("takes"), takes)
+            is_right = ir.condition("bit_and", ir.condition("lt", right, high), is_first)
+            from_right = loop.let(names("from_right"), is_right)
             entry = [
-                loop.let(names("e"), ir.Apply("select", (takes_right, *pair), Type.I64))
+                loop.let(names("e"), ir.Apply("select", (from_right, *pair), Type.I64))
                 for pair in zip(entries[1], entries[0], strict=True)
             ]
             self.store(loop, ir.Index(0, ((first, 1), (loop.axis, 1))), entry)
-            one = loop.let(names("one"), ir.integer_op("to_i64", takes_right))
+            one = loop.let(names("one"), ir.integer_op("to_i64", from_right))
             loop.set(left, ir.Index(1, ((left, 1), (one, -1))))
             loop.set(right, ir.Index(0, ((right, 1), (one, 1))))
 
@@ -85,25 +85,25 @@ class Merge:
     ) -> tuple[ir.Cell, ir.Cell]:
         """Return the numbers in both runs that the entries from `first` on begin with.
 
-        The left run has `taken` of the entries `ahead`.
+        The left run has `from_left` of the entries `ahead`.
         """
         low, middle, high = runs
         names = self.kernel.names
         ahead = body.let(names("ahead"), ir.Index(0, ((first, 1), (low, -1))))
         behind = ir.Index(0, ((ahead, 1), (high, -1), (middle, 1)))
         size = ir.Index(0, ((middle, 1), (low, -1)))
-        taken = body.declare(names("taken"), ir.integer_op("maximum", behind, 0))
+        from_left = body.declare(names("from_left"), ir.integer_op("maximum", behind, 0))
         most = body.declare(names("most"), ir.integer_op("minimum", ahead, size))
-        with Repeat(body, ir.condition("lt", taken, most), 8) as loop:
-            half = loop.let(names("half"), ir.Quotient(ir.Index(0, ((taken, 1), (most, 1))), 2))
+        with Repeat(body, ir.condition("lt", from_left, most), 8) as loop:
+            half = loop.let(names("half"), ir.Quotient(ir.Index(0, ((from_left, 1), (most, 1))), 2))
             at = ir.Index(0, ((low, 1), (half, 1)))
             left = self.load(loop, loop.let(names("l"), at))
             at = ir.Index(-1, ((middle, 1), (ahead, 1), (half, -1)))
             right = self.load(loop, loop.let(names("r"), at))
             with Branch(loop, self.before(self.kernel, loop, self.line, right, left)) as branch:
                 branch.set(most, half)
-                branch.orelse.set(taken, ir.plus(half, 1))
-        terms = ((low, 1), (taken, 1)), ((middle, 1), (ahead, 1), (taken, -1))
+                branch.orelse.set(from_left, ir.plus(half, 1))
+        terms = ((low, 1), (from_left, 1)), ((middle, 1), (ahead, 1), (from_left, -1))
         begins = [ir.Index(0, each) for each in terms]
         return body.declare(names("left"), begins[0]), body.declare(names("right"), begins[1])
 

@@ -271,26 +271,26 @@ class _Scatter:
         def load(
             kernel: ThreadKernel, body: Body, line: ir.Expression, number: ir.Expression
         ) -> Entry:
-            place = kernel.load_integer(positions, number)
-            return body.let(kernel.names("place"), place), number
+            position = kernel.load_integer(positions, number)
+            return body.let(kernel.names("position"), position), number
 
         sort = MergeSort(self._lowering, self._i.name, 1, count, types, by_first_part)
-        places, order = sort.add(load)
+        sorted_positions, order = sort.add(load)
         part = self._part()
-        totals = self._add_totals(places, order, part) if part < count else ()
+        totals = self._add_totals(sorted_positions, order, part) if part < count else ()
         kernel = self._kernel()
         with Items(kernel.top, count * self._updates.free_count) as body:
             number, free = self._numbers(kernel, body, body.axis)
-            place = body.let("place", kernel.load_integer(places, number))
+            position = body.let("position", kernel.load_integer(sorted_positions, number))
             ahead = ir.integer_op("maximum", ir.plus(number, -1), 0)
-            other = body.let("other", kernel.load_integer(places, ahead))
+            other = body.let("other", kernel.load_integer(sorted_positions, ahead))
             is_new = ir.condition(
-                "bit_or", ir.condition("eq", number, 0), ir.condition("ne", other, place)
+                "bit_or", ir.condition("eq", number, 0), ir.condition("ne", other, position)
             )
-            is_first = ir.condition("bit_and", ir.condition("ge", place, 0), is_new)
+            is_first = ir.condition("bit_and", ir.condition("ge", position, 0), is_new)
             with Branch(body, is_first) as owner:
-                to, cells = self._owned(kernel, owner, place, free)
-                run = _Run(places, order, place, free)
+                to, cells = self._owned(kernel, owner, position, free)
+                run = _Run(sorted_positions, order, position, free)
                 end = self._combine_part(kernel, owner, cells, run, number, part)
                 if totals:
                     self._combine_totals(kernel, owner, cells, run, totals, end)
@@ -302,7 +302,7 @@ class _Scatter:
         count = self._updates.count
         return 1 << count.bit_length() // 2 if combiner(self._i.called[0]) in COMBINING else count
 
-    def _add_totals(self, places: Array, order: Array, part: int) -> Sequence[Array]:
+    def _add_totals(self, sorted_positions: Array, order: Array, part: int) -> Sequence[Array]:
         """Add the kernel of totals of parts but the first: of the run that each begins with."""
         parts, free_count = -(-self._updates.count // part) - 1, self._updates.free_count
         kinds = [value.shape.element_type for value in self._results]
@@ -311,11 +311,11 @@ class _Scatter:
         with Items(kernel.top, parts * free_count) as body:
             before, free = self._numbers(kernel, body, body.axis)
             first = body.let(kernel.names("number"), ir.Index(part, ((before, part),)))
-            place = body.let("place", kernel.load_integer(places, first))
+            position = body.let("position", kernel.load_integer(sorted_positions, first))
             own = body.let(kernel.names("own"), kernel.load_integer(order, first))
             new = self._updated(kernel, body, own, free)
             cells = [body.declare(kernel.names("total"), each) for each in new]
-            run = _Run(places, order, place, free)
+            run = _Run(sorted_positions, order, position, free)
             self._combine_part(kernel, body, cells, run, ir.plus(first, 1), part)
             for value, kind, cell in zip(totals, kinds, cells, strict=True):
                 store_element(body, kind, kernel.writes(value), body.axis, cell)
@@ -323,11 +323,11 @@ class _Scatter:
         return totals
 
     def _owned(
-        self, kernel: ThreadKernel, body: Body, place: ir.Expression, free: ir.Expression
+        self, kernel: ThreadKernel, body: Body, position: ir.Expression, free: ir.Expression
     ) -> tuple[ir.Expression, list[ir.Cell]]:
         """Return the index of the elements that a thread owns, and cells with them."""
         offset = self._updates.free_offset(kernel, body, free)
-        to = body.let(kernel.names("to"), ir.Index(0, ((place, 1), (offset, 1))))
+        to = body.let(kernel.names("to"), ir.Index(0, ((position, 1), (offset, 1))))
         old = self._old(kernel, body, to)
         return to, [body.declare(kernel.names("old"), each) for each in old]
 

@@ -78,7 +78,7 @@ class _Lines:
         """Return the line of a work item, and the number of its element there."""
         item = ir.Index(0, ((body.axis, 1),))
         line, number = ir.Quotient(item, self.length), ir.Remainder(item, self.length)
-        return body.let(kernel.names("line"), line), body.let(kernel.names("place"), number)
+        return body.let(kernel.names("line"), line), body.let(kernel.names("position"), number)
 
     def element(self, line: ir.Expression, number: ir.Expression) -> ir.Index:
         """Return the index of an element of a line."""
@@ -161,9 +161,9 @@ class _Sort:
         )
         kernel = ThreadKernel(f"{self._name}.clear")
         with Items(kernel.top, count) as body:
-            line, place = lines.split(kernel, body)
+            line, position = lines.split(kernel, body)
             kernel.store_integer(body, seen, body.axis, ir.Index(0))
-            with Branch(body, ir.condition("eq", place, 0)) as first:
+            with Branch(body, ir.condition("eq", position, 0)) as first:
                 kernel.store_integer(first, broken, line, ir.Index(0))
         self._lowering.add(kernel.thunk())
         kernel = ThreadKernel(f"{self._name}.seen")
@@ -211,20 +211,20 @@ class _Sort:
             item, inner = ir.Index(0, ((body.axis, 1),)), lines.inner
             row = body.let("row", ir.Quotient(item, inner)) if inner > 1 else body.axis
             index = ir.Index(0, ((row, 1),))
-            place = body.let("place", ir.Remainder(index, count))
+            position = body.let("position", ir.Remainder(index, count))
             line = body.let("outer", ir.Quotient(index, count))
             if inner > 1:
                 line = body.let(
                     "line", ir.Index(0, ((line, inner), (ir.Remainder(item, inner), 1)))
                 )
-            number: ir.Expression = place
+            number: ir.Expression = position
             if order is not None:
                 ordered = order.shape.element_count // lines.count
-                at = ir.Index(0, ((line, ordered), (place, 1)))
+                at = ir.Index(0, ((line, ordered), (position, 1)))
                 number = body.let("number", kernel.load_integer(order, at))
             if self._broken is not None:
                 is_whole = ir.condition("eq", kernel.load_integer(self._broken, line), 0)
-                either = ir.Apply("select", (is_whole, number, place), Type.I64)
+                either = ir.Apply("select", (is_whole, number, position), Type.I64)
                 number = body.let("moved", either)
             old = body.let("old", lines.element(line, number))
             for result, operand in zip(results, self._operands, strict=True):

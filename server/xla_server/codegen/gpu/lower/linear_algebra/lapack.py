@@ -277,8 +277,8 @@ def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
         # A batched plan has v itself, not its adjoint.
         turned = not is_wide, is_wide == plan.is_batched
         vectors = [
-            call.row_major(each, *pair) if turns else call.first(each, *pair)
-            for each, pair, turns in zip(packed, kept, turned, strict=True)
+            call.row_major(each, *pair) if is_row_major else call.first(each, *pair)
+            for each, pair, is_row_major in zip(packed, kept, turned, strict=True)
         ]
         if plan.is_batched:
             add_conjugates(call.lowering, vectors[1])

@@ -176,13 +176,13 @@ class _Threads(_Parts):
                 has_some = ir.condition("gt", self._part, 0)
                 state = self._chosen(body, has_some, joined, state)
             cells = [body.declare(self._names("run"), each) for each in state]
-            self._bound.give(body, self._line, self._first, cells)
+            self._bound.store(body, self._line, self._first, cells)
             end = ir.integer_op("minimum", ir.plus(self._first, self._size), self._lines.length)
             with Loop(body, "n", end, ir.plus(self._first, 1), iterations=self._size - 1) as loop:
                 after = self._bound.advance(loop, self._line, loop.axis, cells)
                 for cell, each in zip(cells, after, strict=True):
                     loop.set(cell, each)
-                self._bound.give(loop, self._line, loop.axis, after)
+                self._bound.store(loop, self._line, loop.axis, after)
 
     def _items(self) -> Items:
         items = Items(self._kernel.top, self._lines.count * self._parts)
@@ -232,7 +232,7 @@ class _Warps(_Parts):
             before: State = [loop.let(self._names("run"), cell) for cell in carry]
             found = self._chosen(loop, has_some, self._joined(loop, before, prefix), prefix)
             with Branch(loop, ir.condition("lt", number, length)) as branch:
-                self._bound.give(branch, self._line, number, found)
+                self._bound.store(branch, self._line, number, found)
             after = self._chosen(loop, has_some, self._joined(loop, before, total), total)
             for cell, each in zip(carry, after, strict=True):
                 loop.set(cell, each)

@@ -89,7 +89,7 @@ class Bound(Protocol):
     def advance(self, body: Body, line: Line, at: Expression, before: State) -> State:
         """Return the running values after an element."""
 
-    def give(self, body: Body, line: Line, at: Expression, state: State) -> None:
+    def store(self, body: Body, line: Line, at: Expression, state: State) -> None:
         """Store the results of running values."""
 
 
@@ -105,14 +105,14 @@ class Elements:
     def bind(self, kernel: ThreadKernel, lines: ScanLines) -> "_BoundElements":
         """Return the level inside of a kernel."""
         initial = self.operands[len(self.results) :]
-        given: dict[Node, Expression] = {
+        init_values: dict[Node, Expression] = {
             variable: kernel.top.let(
-                kernel.names("given"),
+                kernel.names("init"),
                 load_element(value.shape.element_type, kernel.reads(value), 0),
             )
-            for variable, value in zip(self.step.given, initial, strict=True)
+            for variable, value in zip(self.step.init_values, initial, strict=True)
         }
-        found = evaluate(kernel.top, kernel.names, self.step.initial, given)
+        found = evaluate(kernel.top, kernel.names, self.step.initial, init_values)
         starts: dict[Node, Expression] = dict(zip(self.step.starts, found, strict=True))
         return _BoundElements(self, kernel, lines, starts)
 
@@ -156,11 +156,11 @@ class _BoundElements:
         known.update(zip(self.level.step.running, before, strict=True))
         return self._evaluated(body, self.level.step.advance, known)
 
-    def give(self, body: Body, line: Line, at: Expression, state: State) -> None:
+    def store(self, body: Body, line: Line, at: Expression, state: State) -> None:
         """Store the results of running values."""
         index = self._index(line, at)
         known: dict[Node, Expression] = dict(zip(self.level.step.running, state, strict=True))
-        found = self._evaluated(body, self.level.step.give, known)
+        found = self._evaluated(body, self.level.step.outputs, known)
         for value, each in zip(self.level.results, found, strict=True):
             store_element(body, value.shape.element_type, self.kernel.writes(value), index, each)
 
@@ -192,7 +192,7 @@ class _BoundTotals:
         """Return the total of all parts up to one."""
         return join_states(body, self.kernel, self.level.step, before, self.begin(body, line, at))
 
-    def give(self, body: Body, line: Line, at: Expression, state: State) -> None:
+    def store(self, body: Body, line: Line, at: Expression, state: State) -> None:
         """Store the total of all parts up to one."""
         store_state(body, self.kernel, self.level.carries, self.lines.element(line, at), state)
 
