@@ -122,15 +122,15 @@ class BlockWriter:
         # The body may assign its variable, which does not change the count.
         b, counter = self._builder, self._alloca(WORD)
         b.store(low, counter)
-        test, inside, following, after = self._blocks("test", "body", "step", "after")
+        test, inside, latch, after = self._blocks("test", "body", "step", "after")
         self._branch(test)
         self._position_at(test)
         number = b.load(counter)
         more = b.icmp_signed("<" if step > 0 else ">", number, high)
         self._conditional_branch(more, inside, after)
         self._position_at(inside)
-        self._loop_body(lambda: write(number), following, after)
-        self._position_at(following)
+        self._loop_body(lambda: write(number), latch, after)
+        self._position_at(latch)
         back = None
         if not self._is_unreachable:
             b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
@@ -148,12 +148,12 @@ class BlockWriter:
         self._loop_body(write, test, after)
         self._position_at(after)
 
-    def _loop_body(self, write: Callable[[], None], following: Any, after: Any) -> None:
-        """Write the body of a loop, which continues at `following` and breaks to `after`."""
-        self._loops.append((following, after))
+    def _loop_body(self, write: Callable[[], None], latch: Any, after: Any) -> None:
+        """Write the body of a loop, which continues at `latch` and breaks to `after`."""
+        self._loops.append((latch, after))
         write()
         self._loops.pop()
-        self._branch(following)
+        self._branch(latch)
 
     def _call_instruction(self, called: Instruction, given: Sequence[Typed]) -> Typed:
         context = cpu_target.target_context

@@ -339,11 +339,11 @@ class TextLoop:
         self._phis = [f.later() for _ in self._carried]
         self.number, *self.values = (name for name, _ in self._phis)
 
-    def end(self, following: Sequence[str] = ()) -> None:
+    def end(self, carried: Sequence[str] = ()) -> None:
         """End the body, with the carried values of the next iteration."""
         f = self._f
         number = f.let(f"add nsw i64 {self.number}, {self._by}")
-        rows = zip(self._phis, self._carried, (number, *following), strict=True)
+        rows = zip(self._phis, self._carried, (number, *carried), strict=True)
         for (name, line), (kind, first), next_ in rows:
             phi = f"phi {kind} [{first}, %{self._before}], [{next_}, %{f.block}]"
             f.fill(line, f"{name} = {phi}")

@@ -391,9 +391,9 @@ class Table:
             return index.made(load(index.code), "f64")
         found = ir.Constant(index.form("f64"), ir.Undefined)
         for lane in range(index.code.type.count):
-            place = ir.Constant(REGISTERS["i32"], lane)
-            number = b.extract_element(index.code, place)
-            found = b.insert_element(found, load(number), place)
+            position = ir.Constant(REGISTERS["i32"], lane)
+            number = b.extract_element(index.code, position)
+            found = b.insert_element(found, load(number), position)
         return index.made(found, "f64")
 
 

@@ -101,8 +101,8 @@ def _load(name: str, space: int, scope: str = "", *others: str) -> Any:
     """Return a load from memory of a scope; no store to the `others` changes its value."""
 
     @instruction_of(COMPUTED[name](types.int64, types.int64))
-    def load(builder: Any, *place: Any) -> Any:
-        value, loads = _read(builder, place, name, space)
+    def load(builder: Any, *access: Any) -> Any:
+        value, loads = _read(builder, access, name, space)
         _align(loads, name, space)
         _mark(builder.module, loads, scope, others)
         return value
@@ -114,8 +114,8 @@ def _store(name: str, space: int, scope: str = "", *others: str) -> Any:
     """Return a store to memory of a scope, which changes no load from the `others`."""
 
     @instruction_of(types.void(types.int64, types.int64, COMPUTED[name]))
-    def store(builder: Any, *place_and_value: Any) -> None:
-        stores = _write(builder, place_and_value, name, space)
+    def store(builder: Any, *access_and_value: Any) -> None:
+        stores = _write(builder, access_and_value, name, space)
         _align(stores, name, space)
         _mark(builder.module, stores, scope, others)
 

@@ -29,8 +29,8 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
         batch, rows = len(left.batch), len(left.batch + left.free)
         factors = []
         for n, (own, free) in enumerate(((left, index[batch:rows]), (right, index[rows:]))):
-            places = (*index[:batch], *free, *map(variable, loops))
-            at = dict(zip((*own.batch, *own.free, *own.contracting), places, strict=True))
+            indices = (*index[:batch], *free, *map(variable, loops))
+            at = dict(zip((*own.batch, *own.free, *own.contracting), indices, strict=True))
             node: Node = yield t.operand(i, n, tuple(at[d] for d in range(len(at))))
             factors.append(converted(t, node, i.operands[n].shape.element_type, wide))
         product = arithmetic(t, "mul", factors, wide)

@@ -135,9 +135,9 @@ def _reduced_f32(x: Value) -> Reduced:
     """Reduce a large f32 by integer arithmetic."""
     whole = bits(abs(x))
     offset = (whole >> 23) - (127 + _LARGE["f32"])
-    place, shift = offset >> 5, to("i64", offset & 31)
+    index, shift = offset >> 5, to("i64", offset & 31)
     words = [shift.constant(word) for word in _words_f32()]
-    read = [_at(place, words[k : k + _WORDS - 3]) for k in range(4)]
+    read = [_at(index, words[k : k + _WORDS - 3]) for k in range(4)]
     a, b, c = (_joined(*pair, shift) for pair in itertools.pairwise(read))
     mantissa = to("i64", (whole & 0x7FFFFF) | 0x800000)
     # The angle in units of 2^-64 turns: whole turns overflow.
@@ -154,11 +154,11 @@ def _reduced_f32(x: Value) -> Reduced:
     return select(negative, 0 - n, n), select(negative, -r, r), select(negative, -error, error)
 
 
-def _at(place: Value, words: Sequence[Value]) -> Value:
+def _at(index: Value, words: Sequence[Value]) -> Value:
     """Return the integer at an index, by selects."""
     found = words[0]
     for number, word in enumerate(words[1:], 1):
-        found = select(place >= number, word, found)
+        found = select(index >= number, word, found)
     return found
 
 

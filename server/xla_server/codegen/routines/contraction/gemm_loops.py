@@ -167,8 +167,8 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                         if watch_i64(cancelled) != 0:
                             return
                         there, ahead, function = factors, rights.row, first_tile
-                        following = sizes.depth - step - steps
-                        if wide - x < sizes.narrow and following < sizes.over:
+                        remaining = sizes.depth - step - steps
+                        if wide - x < sizes.narrow and remaining < sizes.over:
                             some = min(wide - x, panel_columns)
                             call_at(pack_right, there, ahead, workspace, steps, some)
                             there, ahead, function = workspace, sizes.right_row, tile

@@ -118,19 +118,19 @@ class GemmTileText(VectorText):
         for target in packed:
             for number, factor in enumerate(factors):
                 self.store(factor, self.behind(target, number * self.bytes))
-        following = []
+        added = []
         for row in range(rows):
             factor = self.broadcast(self.behind(left, row * self.width))
             for total, other in zip(sums[row * vectors :], factors, strict=False):
-                following.append(self._added(factor, other, total))
+                added.append(self._added(factor, other, total))
             if not self._kind.pairs and not self.is_float:
                 # Products have registers of their own, which leaves none to load the next row's
                 # factor.
                 self.do('call void asm sideeffect "", "~{memory}"()')
         panels = [self.behind(left, rows * self.width), self.behind(right, "%ahead")]
         ends = (self.behind(each, vectors * self.bytes) for each in packed)
-        loop.end([*panels, *following, *ends])
-        self._store_all(following, kept)
+        loop.end([*panels, *added, *ends])
+        self._store_all(added, kept)
 
     def _fetch_ahead(self, right: str) -> None:
         """Fetch the panel after the next one into L2.

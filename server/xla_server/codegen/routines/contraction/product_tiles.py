@@ -114,7 +114,7 @@ class ProductTileText(VectorText):
     def multiply(self) -> None:
         """Write all of it."""
         # Memory that is not allocated at the start would move the stack's end.
-        kept = [self.let("alloca i64") for _ in range(LEVELS + 1)]
+        pointers = [self.let("alloca i64") for _ in range(LEVELS + 1)]
         runs = "%iterations0"
         for level in range(1, _INNERMOST):
             runs = self.let(f"mul i64 {runs}, %iterations{level}")
@@ -122,7 +122,7 @@ class ProductTileText(VectorText):
         before, some, store = self.block, self.label(), self.label()
         self.do(f"br i1 {self.let(f'icmp sgt i64 {steps}, 0')}, label %{some}, label %{store}")
         self.start(some)
-        added = self._sums(runs, kept)
+        added = self._sums(runs, pointers)
         end = self.block
         self.do(f"br label %{store}")
         self.start(store)
@@ -135,22 +135,22 @@ class ProductTileText(VectorText):
             target = self.pointer(row)
             for vector in range(self._vectors):
                 total = sums[number * self._vectors + vector]
-                place = self.behind(target, vector * self.bytes)
-                self.store(total, place, self._mask_of(number, vector))
+                pointer = self.behind(target, vector * self.bytes)
+                self.store(total, pointer, self._mask_of(number, vector))
             row = self.plus(row, "%result_step")
 
-    def _sums(self, runs: str, kept: Sequence[str]) -> list[str]:
+    def _sums(self, runs: str, pointers: Sequence[str]) -> list[str]:
         """Emit the sums over all loops, each of which has at least one iteration.
 
-        The sums stay in registers during the innermost loop, which is run `runs` times. `kept` has
-        pointers to the number of remaining runs, to the last run's start addresses, and to the
-        remaining iterations of the loops around it, without the outermost.
+        The sums stay in registers during the innermost loop, which is run `runs` times. `pointers`
+        address the number of remaining runs, the last run's start addresses, and the remaining
+        iterations of the loops around it, without the outermost.
         """
         multiples = [self.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
         moves = [self._moves(side) for side in ("over", "down")]
         iterations = [f"%iterations{level}" for level in range(_INNERMOST - 1, 0, -1)]
-        for first, place in zip((runs, "%left", "%right", *iterations), kept, strict=True):
-            self.do(f"store i64 {first}, ptr {place}")
+        for first, pointer in zip((runs, "%left", "%right", *iterations), pointers, strict=True):
+            self.do(f"store i64 {first}, ptr {pointer}")
         before, body, again, end = self.block, self.label(), self.label(), self.label()
         self.do(f"br label %{body}")
         self.start(body)
@@ -158,16 +158,19 @@ class ProductTileText(VectorText):
         number, left, right, *sums = (name for name, _ in phis)
         added = self._added(left, right, multiples, sums)
         counted = self.minus(number, "1")
-        following = [self.plus(left, f"%over{_INNERMOST}"), self.plus(right, f"%down{_INNERMOST}")]
+        next_addresses = [
+            self.plus(left, f"%over{_INNERMOST}"),
+            self.plus(right, f"%down{_INNERMOST}"),
+        ]
         self.do(f"br i1 {self.let(f'icmp sgt i64 {counted}, 0')}, label %{body}, label %{again}")
         self.start(again)
-        rest, *starts = self._next_run(kept, moves, iterations)
+        rest, *starts = self._next_run(pointers, moves, iterations)
         self.do(f"br i1 {self.let(f'icmp sgt i64 {rest}, 0')}, label %{body}, label %{end}")
         iteration = f"%iterations{_INNERMOST}"
         rows = zip(
             phis,
             (iteration, "%left", "%right", *["zeroinitializer"] * len(sums)),
-            (counted, *following, *added),
+            (counted, *next_addresses, *added),
             (iteration, *starts, *added),
             strict=True,
         )
@@ -188,13 +191,13 @@ class ProductTileText(VectorText):
         return moves
 
     def _next_run(
-        self, kept: Sequence[str], moves: Sequence[Sequence[str]], iterations: Sequence[str]
+        self, pointers: Sequence[str], moves: Sequence[Sequence[str]], iterations: Sequence[str]
     ) -> list[str]:
         """Emit the number of remaining runs, and the start addresses of the next run.
 
         There are no branches: short loops would mispredict them.
         """
-        runs, left, right, *counts = [self.let(f"load i64, ptr {place}") for place in kept]
+        runs, left, right, *counts = [self.let(f"load i64, ptr {pointer}") for pointer in pointers]
         moved, by = [side[0] for side in moves], "1"
         for level, (count, most) in enumerate(zip(counts, iterations, strict=True)):
             rest = self.minus(count, by)
@@ -206,8 +209,8 @@ class ProductTileText(VectorText):
                 for side, move in zip(moves, moved, strict=True)
             ]
         run = [self.minus(runs, "1"), self.plus(left, moved[0]), self.plus(right, moved[1])]
-        for value, place in zip((*run, *counts), kept, strict=True):
-            self.do(f"store i64 {value}, ptr {place}")
+        for value, pointer in zip((*run, *counts), pointers, strict=True):
+            self.do(f"store i64 {value}, ptr {pointer}")
         return run
 
     def _added(
@@ -223,15 +226,15 @@ class ProductTileText(VectorText):
                 is_same = self._form is TileForm.FILTER
                 factor = self.broadcast(there) if is_same else self._columns(there, number)
                 for row, start in enumerate(starts):
-                    place = row * self._vectors + number
+                    index = row * self._vectors + number
                     other = self._columns(start, number, row)
-                    added[place] = self.multiply_add(other, factor, sums[place])
+                    added[index] = self.multiply_add(other, factor, sums[index])
             return added
         factors = [self._columns(there, number) for number in numbers]
         for row, start in enumerate(starts):
             same = self.broadcast(start)
-            for place, factor in enumerate(factors, row * self._vectors):
-                added[place] = self.multiply_add(same, factor, sums[place])
+            for index, factor in enumerate(factors, row * self._vectors):
+                added[index] = self.multiply_add(same, factor, sums[index])
         return added
 
     def _columns(self, start: str, number: int, row: int = 0) -> str:

@@ -133,14 +133,14 @@ def _accumulated(
     f.do(f"br i1 {f.let(f'icmp slt i64 {start}, {stop}')}, label %{inside}, label %{after}")
     f.start(inside)
     step = TextLoop(f, start, stop, by, [(f.vector, total) for total in first])
-    following = body(step.number, step.values)
-    step.end(following)
+    added = body(step.number, step.values)
+    step.end(added)
     behind = f.block
     f.do(f"br label %{after}")
     f.start(after)
     return [
         f.let(f"phi {f.vector} [{one}, %{before}], [{other}, %{behind}]")
-        for one, other in zip(first, following, strict=True)
+        for one, other in zip(first, added, strict=True)
     ]
 
 

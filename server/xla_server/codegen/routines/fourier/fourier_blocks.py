@@ -151,20 +151,20 @@ def _twiddle(f: FourierText, *, is_broadcast: bool) -> None:
     The tables have a number for each lane, or one for all.
     """
     step = 2 * f.width if is_broadcast else f.pair
-    take: Callable[[str], Complex] = f.broadcast_pair if is_broadcast else f.load_pair
+    load: Callable[[str], Complex] = f.broadcast_pair if is_broadcast else f.load_pair
     begin = [("ptr", f.pointer("%block")), ("ptr", f.pointer("%coarse"))]
     fine = f.pointer("%fine")
     outer = TextLoop(f, "0", "%count", "%rows", begin)
     source, coarse = outer.values
-    root = take(coarse)
+    root = load(coarse)
     rest = f.smaller(f.minus("%count", outer.number), "%rows")
     inner = TextLoop(f, "0", rest, 1, [("ptr", source), ("ptr", fine)])
     here, other = inner.values
-    factor = f.complex_mul(take(other), root)
+    factor = f.complex_mul(load(other), root)
     f.store_pair(f.complex_mul(f.load_pair(here), factor), here)
-    following = f.behind(here, f.pair)
-    inner.end([following, f.behind(other, step)])
-    outer.end([following, f.behind(coarse, step)])
+    next_pointer = f.behind(here, f.pair)
+    inner.end([next_pointer, f.behind(other, step)])
+    outer.end([next_pointer, f.behind(coarse, step)])
 
 
 def _chirp(f: FourierText, *, swapped: str) -> None:
@@ -180,10 +180,10 @@ def _chirp(f: FourierText, *, swapped: str) -> None:
     value = (value[1], value[0]) if swapped == "operand" else value
     product = f.complex_mul(value, f.broadcast_pair(table))
     f.store_pair((product[1], product[0]) if swapped == "result" else product, target)
-    following = f.behind(target, "%target_step")
-    k.end([f.behind(source, "%source_step"), following, f.behind(table, 2 * f.width)])
+    next_pointer = f.behind(target, "%target_step")
+    k.end([f.behind(source, "%source_step"), next_pointer, f.behind(table, 2 * f.width)])
     with f.when(f.let("icmp slt i64 %count, %padded")):
-        rest = TextLoop(f, "%count", "%padded", 1, [("ptr", following)])
+        rest = TextLoop(f, "%count", "%padded", 1, [("ptr", next_pointer)])
         (pointer,) = rest.values
         f.store_pair(("zeroinitializer", "zeroinitializer"), pointer)
         rest.end([f.behind(pointer, "%target_step")])

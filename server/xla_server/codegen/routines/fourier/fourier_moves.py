@@ -58,12 +58,12 @@ class _Move(FourierText):
     def move(self) -> None:
         """Write all of it."""
 
-    def take(self, pointer: str, imaginary: str) -> list[str]:
+    def load_parts(self, pointer: str, imaginary: str) -> list[str]:
         """Return the parts of an element of the block that are stored, scaled."""
         parts = (pointer,) if self.is_real else (pointer, imaginary)
         return [self.mul(self.load(part), self.scale) for part in parts]
 
-    def put(self, parts: Sequence[str], pointer: str, imaginary: str) -> None:
+    def store_parts(self, parts: Sequence[str], pointer: str, imaginary: str) -> None:
         """Store an element of the block: its parts, or a real number."""
         self.store(parts[0], pointer)
         self.store("zeroinitializer" if self.is_real else parts[1], imaginary)
@@ -101,9 +101,9 @@ class _Rows(_Move):
         for n in range(self.lanes // parts):
             here, there = self.behind(real, n * self.pair), self.behind(imaginary, n * self.pair)
             if self.is_load:
-                self.put(values[n * parts : (n + 1) * parts], here, there)
+                self.store_parts(values[n * parts : (n + 1) * parts], here, there)
             else:
-                values += self.take(here, there)
+                values += self.load_parts(here, there)
         if not self.is_load:
             # Lanes without a line are stored to the last line, before that line itself.
             stored = zip(reversed(pointers), reversed(self.transposed(values)), strict=True)
@@ -141,10 +141,10 @@ class _Columns(_Move):
         pointers = [pointer] if self.is_real else [pointer, self.behind(pointer, self.bytes)]
         if self.is_load:
             values = [self.load(at, mask) for at, mask in zip(pointers, masks, strict=True)]
-            self.put(values if self.is_real else self.parts(*values), real, imaginary)
+            self.store_parts(values if self.is_real else self.parts(*values), real, imaginary)
         else:
-            taken = self.take(real, imaginary)
-            stored = taken if self.is_real else self.interleaved(*taken)
+            parts = self.load_parts(real, imaginary)
+            stored = parts if self.is_real else self.interleaved(*parts)
             for at, vector, mask in zip(pointers, stored, masks, strict=True):
                 self.store(vector, at, mask)
         steps = ((pointer, "%ahead"), (real, self.pair), (imaginary, self.pair))
@@ -176,13 +176,15 @@ class _Lines(_Move):
         pointers = [at, self.let(f"add {words} {at}, {across}")]
         if self.is_load:
             values = [self._gathered(pointer, mask) for pointer in pointers]
-            self.put(values, real, imaginary)
+            self.store_parts(values, real, imaginary)
         else:
-            taken = self.take(real, imaginary)
-            for pointer, value in zip(pointers, taken, strict=True):
+            parts = self.load_parts(real, imaginary)
+            for pointer, value in zip(pointers, parts, strict=True):
                 self._scatter(value, pointer, mask)
-        following = self.let(f"add {words} {at}, {ahead}")
-        element.end([following, self.behind(real, self.pair), self.behind(imaginary, self.pair)])
+        next_addresses = self.let(f"add {words} {at}, {ahead}")
+        element.end(
+            [next_addresses, self.behind(real, self.pair), self.behind(imaginary, self.pair)]
+        )
 
     def _words(self, number: str) -> str:
         return self.splat("i64", self.lanes, number)

@@ -157,10 +157,10 @@ def _pass(f: FourierText, radix: int, *, is_last: bool) -> None:
         f.store_pair(value, pointer)
         if k < radix - 1:
             pointer = f.behind(pointer, per_row)
-    following = f.behind(here, f.pair), f.behind(there, f.pair)
-    column.end(following)
+    next_pointers = f.behind(here, f.pair), f.behind(there, f.pair)
+    column.end(next_pointers)
     next_twiddles = f.behind(twiddles, 2 * (radix - 1) * f.width)
-    rows.end([following[0], f.behind(following[1], further), next_twiddles])
+    rows.end([next_pointers[0], f.behind(next_pointers[1], further), next_twiddles])
 
 
 def pass_routine(kind: str, radix: int, *, is_last: bool) -> Routine:
@@ -240,9 +240,11 @@ def _generic(f: FourierText) -> None:
     f.store_pair(f.complex_mul(low, f.broadcast_pair(first)), k.values[0])
     f.store_pair(f.complex_mul(high, f.broadcast_pair(second)), k.values[1])
     k.end([f.behind(k.values[0], per_row), f.behind(k.values[1], minus_out)])
-    following = f.behind(here, f.pair), f.behind(there, f.pair)
-    column.end(following)
-    rows.end([following[0], f.behind(following[1], last_out), f.behind(twiddles, row_twiddles)])
+    next_pointers = f.behind(here, f.pair), f.behind(there, f.pair)
+    column.end(next_pointers)
+    rows.end(
+        [next_pointers[0], f.behind(next_pointers[1], last_out), f.behind(twiddles, row_twiddles)]
+    )
 
 
 def generic_pass(kind: str) -> Routine:

@@ -141,8 +141,8 @@ class LoopBuilder(GraphBuilder):
                 outer = Loop(body, names[0], high, step=span, iterations=loop.size / span)
                 outer.add(Stop(self._flag))
                 low = outer.axis
-                following = ir.integer_op("add", low, span)
-                high = outer.let(names[1], ir.integer_op("minimum", following, loop.size))
+                stop = ir.integer_op("add", low, span)
+                high = outer.let(names[1], ir.integer_op("minimum", stop, loop.size))
                 body, iterations = outer, span
                 opened.append(outer)
             body = self._open(loop, body, high, low, iterations)
@@ -267,8 +267,8 @@ class LoopBuilder(GraphBuilder):
         if step.span > 1:
             end = self._names("i")
             body = Loop(outside, name, high, low, step=step.span, iterations=iterations)
-            following = ir.integer_op("add", body.axis, step.span)
-            value = following if is_even else ir.integer_op("minimum", following, high)
+            stop = ir.integer_op("add", body.axis, step.span)
+            value = stop if is_even else ir.integer_op("minimum", stop, high)
             bounds[step.loop] = body.axis, body.let(end, value)
             return body
         if is_even and ir.known(low) is None:
