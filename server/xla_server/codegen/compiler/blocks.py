@@ -155,14 +155,14 @@ class BlockWriter:
         self._loops.pop()
         self._branch(latch)
 
-    def _call_instruction(self, called: Instruction, given: Sequence[Typed]) -> Typed:
+    def _call_instruction(self, called: Instruction, arguments: Sequence[Typed]) -> Typed:
         context = cpu_target.target_context
-        kinds = tuple(kind for kind, _ in given)
+        kinds = tuple(kind for kind, _ in arguments)
         signature = called.signature(cpu_target.typing_context, kinds)
-        if not all(map(_is_of, given, signature.args)):
+        if not all(map(_is_of, arguments, signature.args)):
             raise UnsupportedError(f"operands of {called.__name__} that must be converted: {kinds}")
         code: Callable[..., Any] = called.code(signature)
-        values = [in_registers(self._builder, value) for value in given]
+        values = [in_registers(self._builder, value) for value in arguments]
         try:
             written = code(context, self._builder, signature, values)
         except NumbaNotImplementedError as error:

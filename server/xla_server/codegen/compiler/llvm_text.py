@@ -167,8 +167,8 @@ class FunctionText:
         if not mask:
             return self.let(f"load {kind}, ptr {pointer}, align {align}")
         where = f"<{lanes_of(kind)} x i1> {mask}"
-        given = [f"ptr {pointer}", f"i32 {align}", where, f"{kind} zeroinitializer"]
-        return self.call(kind, f"llvm.masked.load.{suffix_of(kind)}.p0", given)
+        arguments = [f"ptr {pointer}", f"i32 {align}", where, f"{kind} zeroinitializer"]
+        return self.call(kind, f"llvm.masked.load.{suffix_of(kind)}.p0", arguments)
 
     def write(self, kind: str, value: str, pointer: str, align: int, mask: str = "") -> None:
         """Store a number or vector, except lanes that a mask disables."""
@@ -176,8 +176,8 @@ class FunctionText:
             self.do(f"store {kind} {value}, ptr {pointer}, align {align}")
             return
         where = f"<{lanes_of(kind)} x i1> {mask}"
-        given = [f"{kind} {value}", f"ptr {pointer}", f"i32 {align}", where]
-        self.call("void", f"llvm.masked.store.{suffix_of(kind)}.p0", given)
+        arguments = [f"{kind} {value}", f"ptr {pointer}", f"i32 {align}", where]
+        self.call("void", f"llvm.masked.store.{suffix_of(kind)}.p0", arguments)
 
     @contextlib.contextmanager
     def when(self, condition: str) -> Iterator[None]:
@@ -191,8 +191,8 @@ class FunctionText:
 
     def clear(self, pointer: str, count: int | str) -> None:
         """Set `count` bytes to zero."""
-        given = [f"ptr {pointer}", "i8 0", f"i64 {count}", "i1 false"]
-        self.call("void", "llvm.memset.p0.i64", given)
+        arguments = [f"ptr {pointer}", "i8 0", f"i64 {count}", "i1 false"]
+        self.call("void", "llvm.memset.p0.i64", arguments)
 
     def opaque(self, number: str) -> str:
         """The same number, opaque to LLVM."""

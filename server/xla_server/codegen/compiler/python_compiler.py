@@ -46,8 +46,8 @@ def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
     """
 
     def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
-        given = [(types.int64, argument) for argument in args]
-        if InlinedFunction(builder, {start}, function, given).write() is not None:
+        arguments = [(types.int64, argument) for argument in args]
+        if InlinedFunction(builder, {start}, function, arguments).write() is not None:
             raise typed.UnsupportedError("a function with a result")
 
     return module_of(symbol, len(_Text.of(function).parameters), write)
@@ -61,8 +61,8 @@ def write_function(code: Any, function: Callable[..., Any]) -> None:
 
     def write(builder: Any, start: Any) -> None:
         words = ((types.int64, argument) for argument in code.args)
-        given = arguments_of(function, words, typed.joined)
-        result = InlinedFunction(builder, {start}, function, given).write()
+        arguments = arguments_of(function, words, typed.joined)
+        result = InlinedFunction(builder, {start}, function, arguments).write()
         if result is None:
             builder.ret_void()
         else:
@@ -123,7 +123,7 @@ class InlinedFunction(BlockWriter):
         builder: Any,
         reached: set[Any],
         function: Callable[..., Any],
-        given: Sequence[typed.Typed],
+        arguments: Sequence[typed.Typed],
         depth: int = _DEEPEST,
     ) -> None:
         """Raise UnsupportedError if the function or its operands are."""
@@ -134,9 +134,9 @@ class InlinedFunction(BlockWriter):
         self._variables: dict[str, tuple[Any, Any]] = {}
         self._end = self._blocks("end")[0]
         self._returned: list[tuple[Any, typed.Typed | None]] = []
-        if len(given) != len(text.parameters):
+        if len(arguments) != len(text.parameters):
             raise typed.UnsupportedError("a call with too few or too many operands")
-        for name, value in zip(text.parameters, given, strict=True):
+        for name, value in zip(text.parameters, arguments, strict=True):
             # Branches on a constant are decided at compile time.
             if name in text.assigned:
                 self._assign(name, value)
@@ -195,11 +195,11 @@ class InlinedFunction(BlockWriter):
             case ast.Call(
                 func=ast.Name(id="range"), args=([_] | [_, _] | [_, _, _]) as ends, keywords=[]
             ):
-                given = slice(*map(self._word, ends))
+                bounds = slice(*map(self._word, ends))
             case _:
                 raise typed.UnsupportedError("a loop over something else")
-        low = ir.Constant(typed.WORD, 0) if given.start is None else given.start
-        step = ir.Constant(typed.WORD, 1) if given.step is None else given.step
+        low = ir.Constant(typed.WORD, 0) if bounds.start is None else bounds.start
+        step = ir.Constant(typed.WORD, 1) if bounds.step is None else bounds.step
         if not isinstance(step, ir.Constant) or not step.constant:
             raise typed.UnsupportedError("a range whose step is not known")
 
@@ -207,7 +207,7 @@ class InlinedFunction(BlockWriter):
             self._assign(name, (types.int64, number))
             self._body(loop.body)
 
-        self._for(low, given.stop, step.constant, inside)
+        self._for(low, bounds.stop, step.constant, inside)
 
     def _return(self, value: typed.Typed | None) -> None:
         self._returned.append((self._builder.block, value))
@@ -328,15 +328,15 @@ class InlinedFunction(BlockWriter):
         if name in self._known or name in self._text.assigned:
             raise typed.UnsupportedError("a call of a value")
         called = self._text.names.get(name, getattr(builtins, name, None))
-        given = [self._value(argument) for argument in call.args]
+        arguments = [self._value(argument) for argument in call.args]
         if isinstance(called, Instruction):
-            return self._call_instruction(called, given)
+            return self._call_instruction(called, arguments)
         if called in typed.BUILT_IN:
-            return typed.BUILT_IN[called](self._builder, *given)
+            return typed.BUILT_IN[called](self._builder, *arguments)
         if not isinstance(called, Dispatcher) or not self._depth:
             raise typed.UnsupportedError("a call of something else")
         depth = self._depth - 1
-        inner = InlinedFunction(self._builder, self._reached, called.py_func, given, depth)
+        inner = InlinedFunction(self._builder, self._reached, called.py_func, arguments, depth)
         return inner.write() or (types.void, None)
 
     def _merged(self, values: Sequence[tuple[Any, typed.Typed]]) -> typed.Typed:

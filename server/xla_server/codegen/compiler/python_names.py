@@ -39,11 +39,11 @@ def _used_unassigned(statements: Sequence[ast.stmt], known: Set[str]) -> Iterato
                 yield from (_names(target, ast.Store) | _names(value, ast.Load)) - have
             case _:
                 used: set[str] = set()
-                given: set[str] = set()
+                assigned: set[str] = set()
                 for name in names_in(statement):
-                    (used if isinstance(name.ctx, ast.Load) else given).add(name.id)
+                    (used if isinstance(name.ctx, ast.Load) else assigned).add(name.id)
                 yield from used - have
-                have |= given
+                have |= assigned
 
 
 def names_in(node: ast.AST) -> Iterator[ast.Name]:

@@ -162,8 +162,8 @@ class CalledFunction(_Variant):
             for lanes, variant in zip(LANES[function.type], self.variants, strict=True)
         )
         self._attributes = f'{_PURE} "vector-function-abi-variant"="{names}"'
-        self._define = lambda _, *given: (
-            function.checked(given),
+        self._define = lambda _, *arguments: (
+            function.checked(arguments),
             lambda _context, builder, _signature, args: self.call(builder, args),
         )
 

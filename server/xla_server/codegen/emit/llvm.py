@@ -64,9 +64,9 @@ class Emitter(BlockWriter):
     ) -> None:
         super().__init__(builder, {first})
         self._kernel, self._names, self._machine = kernel, names, machine
-        given = [(COMPUTED["i64"], argument) for argument in args]
+        arguments = [(COMPUTED["i64"], argument) for argument in args]
         self._values: dict[expr.Value, Typed] = dict(
-            zip((expr.BUFFERS, expr.START, expr.STOP), given, strict=True)
+            zip((expr.BUFFERS, expr.START, expr.STOP), arguments, strict=True)
         )
         self._cells: dict[expr.Cell, tuple[Any, Any]] = {}
         self._memory: dict[expr.Memory, Typed] = {}

@@ -421,15 +421,15 @@ class ElementaryFunction(Instruction):
         self._body = body
         self._symbol = f"xla_{name}"
 
-        def define(_: Any, *given: Any) -> Any:
-            return self.checked(given), lambda _context, b, _signature, args: self.call(b, args)
+        def define(_: Any, *arguments: Any) -> Any:
+            return self.checked(arguments), lambda _context, b, _signature, args: self.call(b, args)
 
         define.__name__ = name
         super().__init__(define)
 
-    def checked(self, given: Sequence[Any]) -> Any:
+    def checked(self, arguments: Sequence[Any]) -> Any:
         """Return the signature. Raises TypeError for another number of operands."""
-        check_count(self.operands, given)
+        check_count(self.operands, arguments)
         return self._signature
 
     def form(self, lanes: int = 1) -> Any:

@@ -34,9 +34,9 @@ def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -
     arrays: list[SharedArray] = []
     body: list[ParallelFor] = []
     first = 0
-    for number, (grid, given) in enumerate(zip(grids, numbers, strict=True)):
+    for number, (grid, indices) in enumerate(zip(grids, numbers, strict=True)):
         known: dict[Any, Any] = {
-            each: buffers.setdefault(given[each.number], Buffer(given[each.number], each.usage))
+            each: buffers.setdefault(indices[each.number], Buffer(indices[each.number], each.usage))
             for each in grid.kernel.buffers
         }
         for array in grid.kernel.shared:

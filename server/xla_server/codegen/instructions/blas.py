@@ -84,13 +84,13 @@ def routine(name: str, *, by_value: bool = False) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [word] * count)
         known = builder.module.globals.get(symbol)
-        given = [_argument(builder, *each) for each in zip(form, args, strict=True)]
-        builder.call(known or ir.Function(builder.module, kind, symbol), given)
+        arguments = [_argument(builder, *each) for each in zip(form, args, strict=True)]
+        builder.call(known or ir.Function(builder.module, kind, symbol), arguments)
         return context.get_dummy_value()
 
     def typed(typing_context, *operands):  # type: ignore[no-untyped-def]
-        given = zip(form, operands, strict=True)
-        return types.void(*(each if way == "s" else types.int64 for way, each in given)), generate
+        pairs = zip(form, operands, strict=True)
+        return types.void(*(each if way == "s" else types.int64 for way, each in pairs)), generate
 
     typed.__name__ = name
     return LibraryRoutine(typed, form)

@@ -83,7 +83,7 @@ _READ = {("trsm", "a"), ("gqr", "tau"), ("mqr", "a"), ("mqr", "tau")}
 
 def _routine(name: str, names: Sequence[str]) -> Routine:
     """Return a routine, whose parameters are all addresses."""
-    given = [
+    arguments = [
         Parameter(
             each,
             Unit.READ
@@ -92,7 +92,7 @@ def _routine(name: str, names: Sequence[str]) -> Routine:
         )
         for each in names
     ]
-    return Routine(name, tuple(given), cost=_COST[name[-3:]])
+    return Routine(name, tuple(arguments), cost=_COST[name[-3:]])
 
 
 ROUTINES: Mapping[str, Routine] = {
@@ -106,20 +106,20 @@ LAPACK: dict[str, Any] = {"alloca_i32": alloca_i32, **{name: routine(name) for n
 """The functions of routines by their names in kernels, and the slots of their numbers."""
 
 
-def workspace(name: str, given: Mapping[str, int | np.dtype[Any]]) -> dict[str, int]:
+def workspace(name: str, arguments: Mapping[str, int | np.dtype[Any]]) -> dict[str, int]:
     """Return the elements that each workspace of a routine needs, by a workspace query.
 
-    `given` has numbers and options by the names of parameters, and for each workspace whose size is
+    `arguments` has numbers and options by names of parameters, and for each workspace whose size is
     a parameter its type.
     """
-    dtypes = {name: each for name, each in given.items() if isinstance(each, np.dtype)}
+    dtypes = {name: each for name, each in arguments.items() if isinstance(each, np.dtype)}
     if not dtypes:
         return {}
     arrays = {name: np.zeros(1, dtype) for name, dtype in dtypes.items()}
     arrays |= {f"l{name}": np.array([-1], np.int32) for name in dtypes}
     for parameter in ROUTINES[name].names:
         if parameter not in arrays:
-            arrays[parameter] = np.array([given.get(parameter, 0), 0, 0, 0], np.int32)
+            arrays[parameter] = np.array([arguments.get(parameter, 0), 0, 0, 0], np.int32)
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))
     ask = signature(routine_address(cython_lapack, name))
     ask(*(arrays[parameter].ctypes.data for parameter in ROUTINES[name].names))

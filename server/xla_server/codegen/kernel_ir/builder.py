@@ -51,9 +51,11 @@ class Body:
         """Change a cell."""
         self.statements.append(stmt.Set(cell, expression, origin))
 
-    def call(self, routine: Routine, given: Operands, results: tuple[ir.Value, ...] = ()) -> None:
+    def call(
+        self, routine: Routine, operands: Operands, results: tuple[ir.Value, ...] = ()
+    ) -> None:
         """Call a routine with an operand for each of its parameters, and bind its results."""
-        self.statements.append(stmt.Call.of(routine, given, results))
+        self.statements.append(stmt.Call.of(routine, operands, results))
 
     def store_at(
         self, kind: str, address: ir.Expression, index: int | ir.Expression, value: ir.Expression

@@ -55,12 +55,12 @@ def folded(function: str, numbers: Sequence[int | None]) -> int | None:
     for position, number in enumerate(numbers):
         if number is not None and (function, position, number) in ABSORBED:
             return ABSORBED[function, position, number]
-    given = [number for number in numbers if number is not None]
-    if function not in FUNCTIONS or len(given) < len(numbers):
+    operands = [number for number in numbers if number is not None]
+    if function not in FUNCTIONS or len(operands) < len(numbers):
         return None
-    if function in _DIVISIONS and (given[0] < 0 or given[1] <= 0):
+    if function in _DIVISIONS and (operands[0] < 0 or operands[1] <= 0):
         return None
-    result = int(FUNCTIONS[function](*given))
+    result = int(FUNCTIONS[function](*operands))
     return result if -(1 << 63) <= result < 1 << 63 else None
 
 

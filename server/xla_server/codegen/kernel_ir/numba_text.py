@@ -96,8 +96,8 @@ class NumbaText:
     def _named_call(self, routine: Routine, operands: Sequence[ir.Expression], depth: int) -> str:
         # Many numbers would be unreadable without their names.
         margin = "\n" + "    " * depth
-        given = zip(operands, routine.names, strict=True)
-        lines = [f"    {self.expression(operand)},  # {name}" for operand, name in given]
+        arguments = zip(operands, routine.names, strict=True)
+        lines = [f"    {self.expression(operand)},  # {name}" for operand, name in arguments]
         return margin.join([f"{routine.name}(", *lines, ")"]) if lines else f"{routine.name}()"
 
     def _head(self, statement: stmt.For | stmt.While | stmt.If | stmt.ParallelFor) -> str:

@@ -104,9 +104,9 @@ class Routine:
             raise ValueError(f"a routine that kernels call must have a cost, got {self.name}")
         return self.cost(numbers)
 
-    def operands(self, given: Operands) -> tuple[Expression, ...]:
+    def operands(self, arguments: Operands) -> tuple[Expression, ...]:
         """Return the operands of a call in order, from those by name, one per parameter."""
-        words = {name: word for each in given.items() for name, word in _words(*each)}
+        words = {name: word for each in arguments.items() for name, word in _words(*each)}
         missing, unknown = set(self.names) - words.keys(), words.keys() - set(self.names)
         if missing or unknown:
             raise ValueError(
@@ -142,8 +142,8 @@ def routine_of(
     """
     units = dict(getattr(function, "py_func", function).__annotations__)
     results = () if units.pop("return") is None else (Type.I64,)
-    given = tuple(parameter for each in units.items() for parameter in _parameters(*each))
-    return Routine(name, given, results, is_inlined, cost)
+    operands = tuple(parameter for each in units.items() for parameter in _parameters(*each))
+    return Routine(name, operands, results, is_inlined, cost)
 
 
 def _parameters(name: str, annotation: Any) -> Iterator[Parameter]:

@@ -127,7 +127,7 @@ class Call:
     results: tuple[ir.Value, ...] = ()
 
     @classmethod
-    def of(cls, routine: Routine, given: Operands, results: tuple[ir.Value, ...] = ()) -> "Call":
+    def of(cls, routine: Routine, operands: Operands, results: tuple[ir.Value, ...] = ()) -> "Call":
         """Return the call with operands by the names of parameters.
 
         Raises:
@@ -139,7 +139,7 @@ class Call:
             raise ValueError(
                 f"results of {routine.name} must be {list(routine.results)}, got {list(kinds)}"
             )
-        return cls(routine, routine.operands(given), results)
+        return cls(routine, routine.operands(operands), results)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

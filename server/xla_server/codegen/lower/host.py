@@ -61,10 +61,10 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
         # Other participants read the operands until all have made their results.
         share = np.may_share_memory
         own = [each.copy() if any(share(each, to) for to in targets) else each for each in arrays]
-        given = [array.reshape(shape) for array, shape in zip(own, shapes, strict=True)]
+        operands = [array.reshape(shape) for array, shape in zip(own, shapes, strict=True)]
         into = [array.reshape(shape) for array, shape in zip(targets, results, strict=True)]
         with placed(run, i):
-            made = exchanged(exchange, i, given, run, into)
+            made = exchanged(exchange, i, operands, run, into)
         for target, array in zip(into, made, strict=True):
             if array is not target:
                 target[...] = array
@@ -97,8 +97,8 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
     shapes = [operand.shape for operand in i.operands]
 
     def call(run: Any, arrays: Sequence[Any]) -> list[Any]:
-        given = iter(arrays)
-        values = [_value(shape, given) for shape in shapes]
+        remaining = iter(arrays)
+        values = [_value(shape, remaining) for shape in shapes]
         with placed(run, i), np.errstate(all="ignore"):
             found = traversal.leaves(evaluate(i, values, run))
             return [each for each in found if isinstance(each, np.ndarray)]

@@ -30,14 +30,14 @@ def kernel_thunk(
     def of(*usages: Usage) -> tuple[Value, ...]:
         return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.usage in usages)
 
-    given = values if of(Usage.FLAG) else tuple(arg for arg in values if arg is not CANCELLATION)
+    operands = values if of(Usage.FLAG) else tuple(arg for arg in values if arg is not CANCELLATION)
     work, prologue = kernel.work.times
     return KernelThunk(
         name,
         launched(kernel) if launched else kernel,
         kernel.items,
         work,
-        given,
+        operands,
         reads=tuple(value for value in of(Usage.READ) if value not in updates),
         writes=of(Usage.WRITE, Usage.SCRATCH),
         in_place=in_place,

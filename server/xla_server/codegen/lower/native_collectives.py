@@ -167,10 +167,10 @@ def _result(lowering: Lowering, builder: _Fusion) -> thunk_ir.Value | None:
     root, values = _BUILDERS[i.opcode](builder), tuple(builder.parameters)
     parameters = tuple(builder.parameters.values())
     body = editor.computation(i.name, editor.take(), root, parameters)
-    given = [editor.parameter(n, each.shape) for n, each in enumerate(parameters)]
-    fusion = editor.add(Opcode.FUSION, given, FusionAttributes(FusionKind.LOOP), (body,))
+    operands = [editor.parameter(n, each.shape) for n, each in enumerate(parameters)]
+    fusion = editor.add(Opcode.FUSION, operands, FusionAttributes(FusionKind.LOOP), (body,))
     fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{builder.number}"
-    for each, value in zip(given, values, strict=True):
+    for each, value in zip(operands, values, strict=True):
         lowering.bind(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
     assert result is None or isinstance(result, thunk_ir.Value)

@@ -123,14 +123,16 @@ def _shared(
     kernel = dataclasses.replace(kernel, buffers=(*kernel.buffers, *buffers), body=body)
     changed: dict[Thunk, Thunk] = {}
     for member, thunks in members.items():
-        given: list[Value] = []
+        tables: list[Value] = []
         for kind, some in names.items():
             element, bits, form = _ARRAYS[kind]
-            given.append(Value(Shape.parse(f"{element}[{len(some)}]"), f"{thunks[0].name}.numbers"))
+            tables.append(
+                Value(Shape.parse(f"{element}[{len(some)}]"), f"{thunks[0].name}.numbers")
+            )
             array = np.array([numbers[member][name][1] for name in some], bits)
-            constants[given[-1]] = array.view(form)
+            constants[tables[-1]] = array.view(form)
         for each in thunks:
-            arguments, reads = (*each.arguments, *given), (*each.reads, *given)
+            arguments, reads = (*each.arguments, *tables), (*each.reads, *tables)
             changed[each] = dataclasses.replace(
                 each, kernel=kernel, arguments=arguments, reads=reads
             )
@@ -168,16 +170,16 @@ class _Rewriter:
                 number = self._floats.setdefault(part, len(self._floats))
                 return self._replace(f"float {number}", (kind, bits)) or part
             case Call(routine=routine) if not (routine.is_inlined or routine.name in MEMORY):
-                given = tuple(map(self._operand, part.operands, routine.parameters))
-                return dataclasses.replace(part, operands=given)
+                operands = tuple(map(self._operand, part.operands, routine.parameters))
+                return dataclasses.replace(part, operands=operands)
             case (
                 ir.Load(memory=ir.Buffer() as buffer, index=ir.Index() as index)
                 | Store(memory=ir.Buffer() as buffer, index=ir.Index() as index)
             ):
                 return self._fields(part, index=self._index(buffer, index))
             case ir.Apply(function="ge" | "lt" | "select"):
-                given = tuple(map(self._tested, part.operands))
-                return dataclasses.replace(part, operands=given)
+                operands = tuple(map(self._tested, part.operands))
+                return dataclasses.replace(part, operands=operands)
             case ir.StackArray(name=name):
                 array = ir.StackArray(name, self._sizes.get(name, 0))
                 return self._arrays.setdefault(part, array)
@@ -206,8 +208,10 @@ class _Rewriter:
         found: list[tuple[ir.Expression, int]] = []
         for number, (term, factor) in enumerate(terms):
             name = f"factor {number} of position {self._positions}"
-            given, own = self._replace(name, (Type.I64, factor)), self._part(term)
-            found.append((own, factor) if given is None else (ir.integer_op("mul", own, given), 1))
+            argument, own = self._replace(name, (Type.I64, factor)), self._part(term)
+            found.append(
+                (own, factor) if argument is None else (ir.integer_op("mul", own, argument), 1)
+            )
         (_, constant), *others = found
         is_kept = ir.known(found[0][0]) is not None
         return ir.Index(constant, tuple(others)) if is_kept else ir.Index(0, tuple(found))

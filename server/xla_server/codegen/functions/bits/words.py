@@ -105,4 +105,6 @@ Formula: TypeAlias = Callable[..., Word]
 def function(operands: Sequence[str], result: str, formula: Formula) -> Any:
     """Return a kernel function with operands and a result of these types, computed by a formula."""
     of_types = instruction_of(COMPUTED[result](*[COMPUTED[name] for name in operands]))
-    return of_types(lambda builder, *given: formula(*[Word(builder, arg) for arg in given]).code)
+    return of_types(
+        lambda builder, *arguments: formula(*[Word(builder, arg) for arg in arguments]).code
+    )

@@ -304,8 +304,8 @@ class _GridEmitter(Emitter):
         form = ir.FunctionType(_SHORT, [_SHORT] * 4)
         function = module.globals.get(name) or ir.Function(module, form, name)
         numbers = (-1, code, distance, WARP - 1)
-        given = [n if n is code else ir.Constant(_SHORT, n) for n in numbers]
-        return self._builder.call(function, given)
+        operands = [n if n is code else ir.Constant(_SHORT, n) for n in numbers]
+        return self._builder.call(function, operands)
 
     def _special(self, register: str) -> Any:
         """Return the value of a special register as an index."""

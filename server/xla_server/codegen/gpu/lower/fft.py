@@ -40,12 +40,12 @@ def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
             add_plan(lowering, i.name, plans[0], (operand, result), writes=(result,))
         case FftType.IFFT:
             _add_changed(lowering, f"{i.name}.scaled", operand, result, factor)
-            given = result, result
-            add_plan(lowering, i.name, plans[0], given, writes=(result,), updates=(result,))
+            operands = result, result
+            add_plan(lowering, i.name, plans[0], operands, writes=(result,), updates=(result,))
         case FftType.IRFFT:
             spectrum = _spectrum(lowering, i, plans[:-1], operand, factor)
-            given = spectrum, result
-            add_plan(lowering, i.name, plans[-1], given, writes=given, updates=(spectrum,))
+            operands = spectrum, result
+            add_plan(lowering, i.name, plans[-1], operands, writes=operands, updates=(spectrum,))
     return result
 
 
@@ -82,9 +82,9 @@ def _spectrum(
     for plan in outer:
         scaled = lowering.new(shape, f"{i.name}.scaled")
         _add_changed(lowering, scaled.name, operand, scaled, factor)
-        given = scaled, scaled
+        operands = scaled, scaled
         name = f"{i.name}.outer"
-        add_plan(lowering, name, plan, given, writes=(scaled,), updates=(scaled,))
+        add_plan(lowering, name, plan, operands, writes=(scaled,), updates=(scaled,))
         operand, factor = scaled, 1.0
     spectrum = lowering.new(shape, f"{i.name}.spectrum")
     _add_changed(lowering, spectrum.name, operand, spectrum, factor, size)

@@ -26,7 +26,7 @@ def lower_while(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     return control.lower_while(lowering, i, DeviceLoop(iterations, _by_one_thread))
 
 
-def _by_one_thread(name: str, kernel: Kernel, *given: Any, **options: Any) -> KernelThunk:
+def _by_one_thread(name: str, kernel: Kernel, *operands: Any, **options: Any) -> KernelThunk:
     """Return the thunk of a kernel of one work item, which polls cancellation itself."""
     alone = dataclasses.replace(kernel, body=(ParallelFor(None, 1, kernel.body),))
-    return thread_thunk(name, alone, *given, threads=WARP, polls=False, **options)
+    return thread_thunk(name, alone, *operands, threads=WARP, polls=False, **options)

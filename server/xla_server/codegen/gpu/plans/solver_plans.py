@@ -241,8 +241,8 @@ class SingularPlan(SolverPlan):
         """Matrices, values, vectors, status."""
         vectors = (self.element, self.rows * self.left), (self.element, self.columns**2)
         values = self.element.real_component, self.columns
-        asked = vectors if self.left else ()
-        return (self.element, self.rows * self.columns), values, *asked, _STATUS
+        requested = vectors if self.left else ()
+        return (self.element, self.rows * self.columns), values, *requested, _STATUS
 
     def _size_problem(self) -> str | None:
         if self.rows < self.columns:

@@ -209,6 +209,6 @@ def _own_work(statement: stmt.Statement, numbers: Numbers) -> Work:
         case stmt.Store(memory=memory) if not isinstance(memory, ir.StackArray | ir.SharedArray):
             accesses += 1
         case stmt.Call(routine=routine, operands=operands):
-            given = zip(routine.names, map(numbers.value, operands), strict=True)
-            accesses += routine.work({name: n for name, n in given if isinstance(n, int)})
+            arguments = zip(routine.names, map(numbers.value, operands), strict=True)
+            accesses += routine.work({name: n for name, n in arguments if isinstance(n, int)})
     return Work(operations, accesses)

@@ -191,7 +191,7 @@ def all_phases(
     window: Sequence[WindowDimension], sizes: Sequence[int], results: Sequence[int]
 ) -> list[tuple[PhaseDimension, ...]] | None:
     """The phases of all dimensions together; None if those of one are not regular."""
-    each = [phases(*given) for given in zip(window, sizes, results, strict=True)]
+    each = [phases(*dimension) for dimension in zip(window, sizes, results, strict=True)]
     if any(lines is None for lines in each):
         return None
     return list(itertools.product(*(lines or [] for lines in each)))

@@ -69,10 +69,10 @@ def add_phases(
         with Loop(items, "task", last, first, iterations=lead.tasks / lead.work_items) as tasks:
             block = tasks.let("block", tasks.axis % blocks * lead.block)
             image = tasks.let("image", tasks.axis // blocks)
-            given: Operands = {"source": source, "weights": weights, "result": result}
+            arguments: Operands = {"source": source, "weights": weights, "result": result}
             for phase in phases:
                 own = {"image": image, "box": 0 if phase.is_inside else box}
-                tasks.call(BLOCK, {**given, **own, **_operands(phase, block)})
+                tasks.call(BLOCK, {**arguments, **own, **_operands(phase, block)})
             columns = 0, lead.outputs * lead.groups
             if exact:
                 rows = _rows(lead, image, _first_result(lead, block), block)

@@ -138,12 +138,12 @@ def _add_up(rows: Items, byte_size: int, buffers: Iterable[ir.Buffer], shape: Sh
     rows.call(COPY_BYTES, {"target": target, "source": source, "count": count * row})
     size = shape.element_count * kind.byte_size
     with Loop(rows, "part", byte_size // size, 1) as part:
-        given: Operands = {
+        operands: Operands = {
             "outside": target,
             "inside": source + part.axis * size,
             "count": count * (shape.dimensions[-1] * numbers),
         }
-        part.call(COLUMN_SUMS[f"join_{kind.part}"].routine, given)
+        part.call(COLUMN_SUMS[f"join_{kind.part}"].routine, operands)
 
 
 def gemm_of(target: Target, i: HloInstruction) -> Gemm | None:

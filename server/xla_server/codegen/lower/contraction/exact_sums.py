@@ -53,9 +53,9 @@ class ExactSums:
 
         `addresses` are those of input, weights and result.
         """
-        given = dict(zip(("source", "weights", "result"), addresses, strict=True))
+        operands = dict(zip(("source", "weights", "result"), addresses, strict=True))
         ends = dict(zip(("p0", "p1", "f0", "f1"), (*positions, *features), strict=True))
-        body.call(self.routine, {**self.sizes, **given, **ends})
+        body.call(self.routine, {**self.sizes, **operands, **ends})
 
 
 def exact_sums_of(

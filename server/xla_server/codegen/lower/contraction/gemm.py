@@ -301,7 +301,7 @@ def _products(
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
     ) as items:
-        given: Operands = {
+        arguments: Operands = {
             "start": items.axis if has_epilogue else ir.START,
             "stop": items.axis + 1 if has_epilogue else ir.STOP,
             "left": left,
@@ -317,7 +317,7 @@ def _products(
             "workspace": workspace,
             "cancelled": ir.Address(flag),
         }
-        items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, given)
+        items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, arguments)
         if has_epilogue:
             if polls:
                 items.add(Stop(flag))

@@ -127,7 +127,7 @@ def add_thin_product(
         ) as run:
             run.add(Stop(flag))
             step = run.axis
-            given: Operands = {
+            arguments: Operands = {
                 "matrix": matrix + step * (of_step * width),
                 "ahead": matrix_row * width,
                 "vectors": vectors + step * (element * width),
@@ -140,9 +140,11 @@ def add_thin_product(
                 "adds": integer_op("to_i64", condition("gt", step, first_step)),
             }
             if dot.is_inner:
-                run.call(INNER.named(thin.function), {**given, "row_ahead": result * width})
+                run.call(INNER.named(thin.function), {**arguments, "row_ahead": result * width})
             else:
-                run.call(OUTER.named(thin.function), {**given, "element_ahead": element * width})
+                run.call(
+                    OUTER.named(thin.function), {**arguments, "element_ahead": element * width}
+                )
         spans: tuple[Ends, Ends] = (first, first + count), (0, dot.vectors)
         columns, (low, high) = spans if dot.is_right else spans[::-1]
         before = pair * (dot.vectors if dot.is_right else dot.count)

@@ -170,12 +170,12 @@ def add_tiles(
             begin = blocks.let("begin", blocks.axis * tiled.block)
             limit = ir.integer_op("minimum", begin + tiled.block, tiled.tiles)
             end = blocks.let("end", limit)
-            given: Operands = {
+            arguments: Operands = {
                 **{"begin": begin, "end": end, "source": source, "weights": weights},
                 **{"taps": taps, "result": result, "memory": workspace},
                 **_sizes(tiled),
             }
-            blocks.call(winograd_block.BLOCK, given)
+            blocks.call(winograd_block.BLOCK, arguments)
             if epilogue.loops or exact:
                 with Loop(blocks, "number", end, begin, iterations=tiled.block) as numbers:
                     _emit_rows(tiled, numbers, epilogue, exact, (source, taps, result))

@@ -157,8 +157,8 @@ def _conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
         lowering.add(Switch(chosen, labels))
     for n, branch in enumerate(i.called):
         lowering.add(labels[n])
-        given: Tree = yield lowering.call(branch, [lowering.of(i.operands[n + 1])])
-        lowering.copy(result, given)
+        returned: Tree = yield lowering.call(branch, [lowering.of(i.operands[n + 1])])
+        lowering.copy(result, returned)
         lowering.add(Jump(end))
     lowering.add(end)
     return result

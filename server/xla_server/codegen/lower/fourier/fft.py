@@ -124,9 +124,9 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
     kernel.add()
 
 
-def _step(name: str, kind: str, given: Operands) -> BlockBuilder:
+def _step(name: str, kind: str, operands: Operands) -> BlockBuilder:
     """Return a function that appends a call of a routine on a block's real and imaginary parts."""
     routine = block_routine(name, kind)
     return lambda body, block: body.call(
-        routine, {"real": block.real, "imaginary": block.imaginary, **given}
+        routine, {"real": block.real, "imaginary": block.imaginary, **operands}
     )

@@ -109,9 +109,9 @@ class BlockTransform:
         workspace = self._array(f"workspace{s}", r * self._pair)
         table = self._tables.add(_twiddles(r * m, r, m))
         powers = self._tables.add(np.conj(plan.roots(r, np.arange(r))))
-        given = _pass_operands(source, target, s, m, table)
+        operands = _pass_operands(source, target, s, m, table)
         more = {"r": r, "roots": powers, "workspace": ir.Address(workspace)}
-        self.body.call(generic_pass(self._kind), {**given, **more})
+        self.body.call(generic_pass(self._kind), {**operands, **more})
         self.result = target
 
     def _bluestein(self, r: int, s: int, m: int) -> None:
@@ -144,8 +144,13 @@ class BlockTransform:
         last = self._tables.add(plan.roots(r * m, np.arange(m)[:, None] * inverses))
         ordered = self._convolution_block(size, s)
         with self._each(r, s, m) as (body, p, here, there):
-            given = {"source": here, "target": ir.Address(ordered), "count": size, "offsets": order}
-            body.call(block_routine("gather", kind), given)
+            operands = {
+                "source": here,
+                "target": ir.Address(ordered),
+                "count": size,
+                "offsets": order,
+            }
+            body.call(block_routine("gather", kind), operands)
             result = self._pass(body, size, 1, ordered)
             middle = ir.Address(result)
             both = {"one": here, "other": middle}
@@ -156,8 +161,8 @@ class BlockTransform:
             body.call(block_routine("sum_swapped", kind), {**both, "target": middle})
             final = ir.Address(self._pass(body, size, 1, result))
             table = last + p * (size * 2 * WIDTH[kind])
-            given = {"source": final, "target": there, "count": size, "offsets": back_order}
-            body.call(block_routine("scatter", kind), {**given, "table": table})
+            operands = {"source": final, "target": there, "count": size, "offsets": back_order}
+            body.call(block_routine("scatter", kind), {**operands, "table": table})
 
     def _convolution_block(self, size: int, s: int) -> ir.StackArray:
         """Return one of two blocks for the convolution of a factor."""

@@ -217,10 +217,10 @@ class BlockKernel:
         full = body.let(f"full{suffix}", ends // apart)
         part = body.let(f"part{suffix}", ir.whole(self.options.limit) - full * apart - first)
         begin = body.let(f"begin{suffix}", target + first * layout.inner_step)
-        given = move_operands(
+        operands = move_operands(
             begin, block.real, block.imaginary, lines, step, full, self.options.factor
         )
-        body.call(routine, given)
+        body.call(routine, operands)
         behind = begin + full * step, block.real + full * pair, block.imaginary + full * pair
         rest = ir.integer_op("minimum", part, lines)
         body.call(routine, move_operands(*behind, rest, step, 1, self.options.factor))
@@ -239,8 +239,8 @@ class BlockKernel:
             of_lines = line_operands(block.first, size, step, layout.inner_step)
         else:
             at = at + block.first * layout.inner_step
-        given = move_operands(at, *parts, lines, ahead, count, self.options.factor)
-        body.call(routine, given | of_lines)
+        operands = move_operands(at, *parts, lines, ahead, count, self.options.factor)
+        body.call(routine, operands | of_lines)
 
 
 def move_operands(

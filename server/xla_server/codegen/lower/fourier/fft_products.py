@@ -72,11 +72,11 @@ def product(
             at = ir.Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)
             parts = a + real, a + imaginary
-            given = move_operands(at, *parts, c.lanes, ahead, whole_vectors)
-            items.call(move, given)
+            arguments = move_operands(at, *parts, c.lanes, ahead, whole_vectors)
+            items.call(move, arguments)
             one, other = (part + whole_vectors * c.pair for part in parts)
-            given = move_operands(at + whole_vectors * ahead, one, other, left, ahead, 1)
-            items.call(move, given)
+            arguments = move_operands(at + whole_vectors * ahead, one, other, left, ahead, 1)
+            items.call(move, arguments)
     add_kernel(c.lowering, c.title(), top, [block], source.value, target.value, tables)
 
 
@@ -163,13 +163,13 @@ def _move_pairs(
     down = begin_at + (half - 1) * width - first * step
     body.call(columns, move_operands(up, a, a + vector, c.lanes, step, full))
     with Branch(body, ir.condition("gt", full, 0)) as inside:
-        given = move_operands(down, b, b + vector, c.lanes, -step, full)
-        inside.call(lines, given | line_operands(0, c.lanes, 0, -width))
+        operands = move_operands(down, b, b + vector, c.lanes, -step, full)
+        inside.call(lines, operands | line_operands(0, c.lanes, 0, -width))
     with Branch(body, ir.condition("lt", full, count)) as inside:
         for at, block, ahead in ((up + full * step, a, width), (down - full * step, b, -width)):
             parts = block + behind, block + vector + behind
-            given = move_operands(at, *parts, end, 0, 1)
-            inside.call(lines, given | line_operands(0, c.lanes, 0, ahead))
+            operands = move_operands(at, *parts, end, 0, 1)
+            inside.call(lines, operands | line_operands(0, c.lanes, 0, ahead))
 
 
 def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> None:

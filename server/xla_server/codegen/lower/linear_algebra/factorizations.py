@@ -62,8 +62,8 @@ def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> None:
         # A cancelled factorisation leaves pivots unset, and they must not be used.
         k.stop()
     else:
-        given = {"m": m, "n": n, "a": matrix, "lda": m, "ipiv": pivots, "info": status}
-        k.call("getrf", given)
+        operands = {"m": m, "n": n, "a": matrix, "lda": m, "ipiv": pivots, "info": status}
+        k.call("getrf", operands)
     k.from_column_major(matrix, 0)
 
 
@@ -72,8 +72,8 @@ def _geqrf(k: MatrixKernel) -> None:
     m, n = k.core
     matrix, factors, status = k.to_column_major(0), k.write(1), k.status()
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
-        given = {"a": matrix, "m": m, "n": n, "factors": factors, "status": status}
-        k.call_by_blocks("qr", given | _workspace(k, m, n))
+        operands = {"a": matrix, "m": m, "n": n, "factors": factors, "status": status}
+        k.call_by_blocks("qr", operands | _workspace(k, m, n))
     else:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call("geqrf", {"m": m, "n": n, "a": matrix, "lda": m, **outputs})
@@ -88,12 +88,12 @@ def _workspace(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
     block: dict[str, int | np.dtype[Any]] = {"m": m, "n": n, "k": size, "lda": m}
     block["work"] = k.element.dtype
     left = {"side": ord("L"), "trans": ord("N"), "ldc": m}
-    asked = (
+    queried = (
         workspace(f"{letter}geqrf", block | {"n": size}),
         workspace(f"{letter}{name}", block),
         workspace(f"{letter}{product}", block | left),
     )
-    most = max(each["work"] for each in asked)
+    most = max(each["work"] for each in queried)
     return {"work": k.workspace(k.element, most), "work_size": most}
 
 
@@ -114,8 +114,8 @@ def _orgqr(k: MatrixKernel) -> None:
     name = "ungqr" if k.element.is_complex else "orgqr"
     matrix, factors, status = k.to_column_major(0), k.read(1), k.status()
     if is_by_blocks(k.computed, count, m * n * count):
-        given = {"a": matrix, "m": m, "n": n, "count": count, "factors": factors}
-        k.call_by_blocks("reflected", given | {"status": status} | _workspace(k, m, n))
+        operands = {"a": matrix, "m": m, "n": n, "count": count, "factors": factors}
+        k.call_by_blocks("reflected", operands | {"status": status} | _workspace(k, m, n))
     else:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call(name, {"m": m, "n": n, "k": count, "a": matrix, "lda": m, **outputs})

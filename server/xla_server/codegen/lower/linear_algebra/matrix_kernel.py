@@ -154,17 +154,19 @@ class MatrixKernel:
         """Write an element of memory at an address."""
         self.body.store_at(kind, address, index, value)
 
-    def call(self, name: str, given: Mapping[str, Argument]) -> None:
+    def call(self, name: str, arguments: Mapping[str, Argument]) -> None:
         """Call a routine, named without its type's letter, with operands by LAPACK's names.
 
         Numbers and single letters are passed by address. An element type stands for a workspace and
         its size, which is queried from the routine.
         """
         name = LETTER[self.computed] + name
-        asked = {each: _asked(argument) for each, argument in given.items()}
-        sizes = workspace(name, {each: value for each, value in asked.items() if value is not None})
+        queried = {each: _queried(argument) for each, argument in arguments.items()}
+        sizes = workspace(
+            name, {each: value for each, value in queried.items() if value is not None}
+        )
         operands = dict[str, int | Expression]()
-        for each, argument in given.items():
+        for each, argument in arguments.items():
             if isinstance(argument, ElementType):
                 operands[each] = self.workspace(argument, sizes[each])
                 operands[f"l{each}"] = _address(sizes[each])
@@ -172,9 +174,9 @@ class MatrixKernel:
                 operands[each] = _address(argument)
         self.body.call(ROUTINES[name], operands)
 
-    def call_by_blocks(self, name: str, given: Mapping[str, int | Expression]) -> None:
+    def call_by_blocks(self, name: str, arguments: Mapping[str, int | Expression]) -> None:
         """Call the routine of `matrix_blocks`, which polls the cancellation flag."""
-        operands = {**given, "cancelled": ir.Address(self._flag)}
+        operands = {**arguments, "cancelled": ir.Address(self._flag)}
         self.body.call(matrix_routine(name, self.computed), operands)
 
     def stop(self) -> None:
@@ -306,7 +308,7 @@ def option(i: HloInstruction, name: str) -> str:
     return chr(cast(int, parse_attributes(i.attributes.opaque)[name]))
 
 
-def _asked(argument: Argument) -> int | np.dtype[Any] | None:
+def _queried(argument: Argument) -> int | np.dtype[Any] | None:
     if isinstance(argument, ElementType):
         return argument.dtype
     if isinstance(argument, str):

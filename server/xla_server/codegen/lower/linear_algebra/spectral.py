@@ -54,9 +54,9 @@ def _eigen(k: MatrixKernel, mode: str, triangle: str, status: ir.Expression) -> 
     matrix, values = k.to_column_major(0), k.write(1)
     k.fill(k.real, values, n)
     name, reals = ("heevd", {"rwork": k.real}) if k.element.is_complex else ("syevd", {})
-    given: dict[str, Argument] = {"jobz": mode, "uplo": triangle, "n": n, "a": matrix}
-    given |= {"lda": n, "w": values}
-    k.call(name, {**given, "work": k.element, **reals, "iwork": _S32, "info": status})
+    operands: dict[str, Argument] = {"jobz": mode, "uplo": triangle, "n": n, "a": matrix}
+    operands |= {"lda": n, "w": values}
+    k.call(name, {**operands, "work": k.element, **reals, "iwork": _S32, "info": status})
     return matrix
 
 
@@ -89,10 +89,10 @@ def _general(k: MatrixKernel) -> None:
         for vector, mode in zip(vectors, modes, strict=True):
             k.fill(k.element, vector, n * n if mode == "V" else 1)
         reals = {"rwork": k.workspace(k.real, 2 * n)} if k.element.is_complex else {}
-        given: dict[str, Argument] = {"jobvl": modes[0], "jobvr": modes[1], "n": n, "a": matrix}
-        given["lda"] = n
-        given |= _values(values) | {"vl": vectors[0], "ldvl": n, "vr": vectors[1], "ldvr": n}
-        k.call("geev", {**given, "work": k.element, **reals, "info": status})
+        operands: dict[str, Argument] = {"jobvl": modes[0], "jobvr": modes[1], "n": n, "a": matrix}
+        operands["lda"] = n
+        operands |= _values(values) | {"vl": vectors[0], "ldvl": n, "vr": vectors[1], "ldvr": n}
+        k.call("geev", {**operands, "work": k.element, **reals, "info": status})
         for result, vector, mode in zip(results, vectors, modes, strict=True):
             if mode == "N":
                 k.fill(complex_type, result, n * n)
@@ -141,9 +141,9 @@ def _schur(k: MatrixKernel) -> None:
         k.fill(k.element, value, n)
     reals = {"rwork": k.workspace(k.real, n)} if k.element.is_complex else {}
     # gees selects no eigenvalues here, so it gets neither a function nor its workspace.
-    given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NULL, "n": n}
-    given |= {"a": form, "lda": n, "sdim": chosen} | _values(values) | {"vs": basis, "ldvs": n}
-    k.call("gees", {**given, "work": k.element, **reals, "bwork": _NULL, "info": status})
+    operands: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NULL, "n": n}
+    operands |= {"a": form, "lda": n, "sdim": chosen} | _values(values) | {"vs": basis, "ldvs": n}
+    k.call("gees", {**operands, "work": k.element, **reals, "bwork": _NULL, "info": status})
     k.from_column_major(form, 0)
     if mode == "V":
         k.from_column_major(basis, 1)
@@ -158,8 +158,8 @@ def _hessenberg(k: MatrixKernel) -> None:
     assert isinstance(low, int)
     assert isinstance(high, int)
     form = k.to_column_major(0)
-    given = {"n": n, "ilo": low, "ihi": high, "a": form, "lda": n}
-    k.call("gehrd", {**given, "tau": k.write(1), "work": k.element, "info": k.write(2)})
+    operands = {"n": n, "ilo": low, "ihi": high, "a": form, "lda": n}
+    k.call("gehrd", {**operands, "tau": k.write(1), "work": k.element, "info": k.write(2)})
     k.from_column_major(form, 0)
 
 
@@ -168,9 +168,9 @@ def _tridiagonal(k: MatrixKernel) -> None:
     n, form = k.rows, k.to_column_major(0)
     name = "hetrd" if k.element.is_complex else "sytrd"
     triangle = option(k.instruction, "uplo")
-    given: dict[str, Argument] = {"uplo": triangle, "n": n, "a": form, "lda": n}
+    operands: dict[str, Argument] = {"uplo": triangle, "n": n, "a": form, "lda": n}
     results = {"d": k.write(1), "e": k.write(2), "tau": k.write(3)}
-    k.call(name, {**given, **results, "work": k.element, "info": k.write(4)})
+    k.call(name, {**operands, **results, "work": k.element, "info": k.write(4)})
     k.from_column_major(form, 0)
 
 
@@ -186,16 +186,16 @@ def _singular(k: MatrixKernel, *, name: str) -> None:
     for vector, size in zip(vectors, sizes, strict=True):
         k.fill(k.element, vector, size)
     k.fill(k.real, values, less)
-    given: dict[str, Argument] = {"m": m, "n": n, "a": matrix, "lda": m, "s": values}
-    given |= {"u": vectors[0], "ldu": m, "vt": vectors[1], "ldvt": max(1, right[0])}
+    operands: dict[str, Argument] = {"m": m, "n": n, "a": matrix, "lda": m, "s": values}
+    operands |= {"u": vectors[0], "ldu": m, "vt": vectors[1], "ldvt": max(1, right[0])}
     if k.element.is_complex:
         basis = 0 if mode == "N" else max(5 * less**2, 2 * more * less + 2 * less**2)
-        given["rwork"] = k.workspace(k.real, basis + 7 * less if name == "gesdd" else 5 * less)
+        operands["rwork"] = k.workspace(k.real, basis + 7 * less if name == "gesdd" else 5 * less)
     if name == "gesdd":
-        given |= {"jobz": mode, "iwork": k.workspace(_S32, 8 * less)}
+        operands |= {"jobz": mode, "iwork": k.workspace(_S32, 8 * less)}
     else:
-        given |= {"jobu": mode, "jobvt": mode}
-    k.call(name, {**given, "work": k.element, "info": status})
+        operands |= {"jobu": mode, "jobvt": mode}
+    k.call(name, {**operands, "work": k.element, "info": status})
     for number, vector, core in zip((2, 3), vectors, (left, right), strict=True):
         if mode == "N":
             k.fill(k.element, k.write(number), core[0] * core[1])

@@ -65,8 +65,8 @@ def factorize(k: MatrixKernel, matrix: Expression, status: Expression, triangle:
     n = k.rows
     if is_by_blocks(k.computed, n, n**3 // 3):
         is_lower = flag(triangle == "L")
-        given = {"a": matrix, "n": n, "is_lower": is_lower, "status": status}
-        k.call_by_blocks("cholesky", given)
+        operands = {"a": matrix, "n": n, "is_lower": is_lower, "status": status}
+        k.call_by_blocks("cholesky", operands)
         k.stop()
     else:
         k.call("potrf", {"uplo": triangle, "n": n, "a": matrix, "lda": n, "info": status})
@@ -99,11 +99,11 @@ def solve(k: MatrixKernel, side: str, triangle: str, transpose: str, diagonal: s
         apart = (n if is_left else 1) * k.element.byte_width
         is_upper = (letter == "U") == (transpose == "N")
         systems = systems + first * apart
-        given: dict[str, int | Expression] = {"a": factors, "b": systems, "order": k.rows}
-        given |= {"others": last - first, "ahead": ahead}
-        given |= {"is_left": flag(is_left), "goes_on": flag(is_upper != is_left)}
+        operands: dict[str, int | Expression] = {"a": factors, "b": systems, "order": k.rows}
+        operands |= {"others": last - first, "ahead": ahead}
+        operands |= {"is_left": flag(is_left), "goes_on": flag(is_upper != is_left)}
         letters = {"triangle": letter, "form": transpose, "diagonal": diagonal}
-        k.call_by_blocks("solve", given | {name: ord(each) for name, each in letters.items()})
+        k.call_by_blocks("solve", operands | {name: ord(each) for name, each in letters.items()})
         return
     one = k.workspace(k.element, 1)
     k.fill(k.element, one, 1, real(k.real.text, 1))
@@ -129,8 +129,8 @@ def _gtsv(k: MatrixKernel) -> None:
     right = k.to_column_major(3)
     # The lower diagonal starts with an element that is not read.
     diagonals = {"dl": below + k.element.byte_width, "d": diagonal, "du": above}
-    given = {**diagonals, "b": right, "ldb": n, "info": k.write(4)}
-    k.call("gtsv", {"n": n, "nrhs": count, **given})
+    operands = {**diagonals, "b": right, "ldb": n, "info": k.write(4)}
+    k.call("gtsv", {"n": n, "nrhs": count, **operands})
     k.from_column_major(right, 3)
 
 

@@ -182,9 +182,9 @@ def _add_copies(
     if is_interleaved and (side is None or (is_few and side * size < tuned.min_tile_row_bytes)):
         kernel = _interleaving_loop(len(entries), size, rows)
     elif is_interleaved and side and rows * size >= TILE_BYTES:
-        given = {"tile": function_address(tile_name(size, side)), "side": side, "width": size}
+        operands = {"tile": function_address(tile_name(size, side)), "side": side, "width": size}
         routine = copying(INTERLEAVE, TILE_BYTES * len(entries))
-        kernel = _call(routine, -(-rows * size // TILE_BYTES), given)
+        kernel = _call(routine, -(-rows * size // TILE_BYTES), operands)
     elif is_by_rows:
         kernel = _call(copying(BY_ROWS, filled), rows)
     else:
@@ -195,11 +195,11 @@ def _add_copies(
     lowering.add(dataclasses.replace(thunk, reads=reads, writes=(result,)))
 
 
-def _call(routine: Routine, items: int, given: Operands = MappingProxyType({})) -> Kernel:
+def _call(routine: Routine, items: int, operands: Operands = MappingProxyType({})) -> Kernel:
     """Return a kernel that calls a routine for a range of work items, with the table of buffers."""
     top = Body()
     with Items(top, items, None) as body:
-        body.call(routine, {"buffers": ir.BUFFERS, "start": ir.START, "stop": ir.STOP, **given})
+        body.call(routine, {"buffers": ir.BUFFERS, "start": ir.START, "stop": ir.STOP, **operands})
     return Kernel((), (), tuple(top.statements), Effort.UNOPTIMISED)
 
 

@@ -145,8 +145,8 @@ class _Transform(VectorText):
             for value in values:
                 number = self.let(f"bitcast {self.vector} {value} to {bits}")
                 exponent = self.let(f"and {bits} {number}, {_EXPONENTS}")
-                given = [f"{bits} {exponent}", f"{bits} {largest}"]
-                largest = self.call(bits, f"llvm.umax.{suffix_of(bits)}", given)
+                operands = [f"{bits} {exponent}", f"{bits} {largest}"]
+                largest = self.call(bits, f"llvm.umax.{suffix_of(bits)}", operands)
             self.write(bits, largest, seen, self.bytes)
 
     def _is_not_finite(self, seen: str) -> str:

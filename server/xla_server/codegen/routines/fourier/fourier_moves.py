@@ -194,23 +194,23 @@ class _Lines(_Move):
         return self.let(f"inttoptr <{lanes} x i64> {addresses} to <{lanes} x ptr>")
 
     def _gathered(self, addresses: str, mask: str) -> str:
-        given = [
+        operands = [
             f"<{self.lanes} x ptr> {self._pointers(addresses)}",
             f"i32 {self.width}",
             f"<{self.lanes} x i1> {mask}",
             f"{self.vector} zeroinitializer",
         ]
         function = f"llvm.masked.gather.{self.suffix}.v{self.lanes}p0"
-        return self.call(self.vector, function, given)
+        return self.call(self.vector, function, operands)
 
     def _scatter(self, value: str, addresses: str, mask: str) -> None:
-        given = [
+        operands = [
             f"{self.vector} {value}",
             f"<{self.lanes} x ptr> {self._pointers(addresses)}",
             f"i32 {self.width}",
             f"<{self.lanes} x i1> {mask}",
         ]
-        self.call("void", f"llvm.masked.scatter.{self.suffix}.v{self.lanes}p0", given)
+        self.call("void", f"llvm.masked.scatter.{self.suffix}.v{self.lanes}p0", operands)
 
 
 def move_name(kind: str, form: str, *, is_load: bool, is_real: bool) -> str:

@@ -65,14 +65,16 @@ def apply_computation(
     tracer = Tracer(RULES, {})
     known: dict[Node, Expression] = {Named("", value.type): value for value, _ in arguments}
     kinds = [parameter.shape.element_type for parameter in computation.parameters]
-    given = [
+    operands = [
         converted(tracer, variable, element_type, kind)
         for variable, (_, element_type), kind in zip(known, arguments, kinds, strict=True)
     ]
     shapes = computation.root.shape.leaves()
     nodes = [
         converted(tracer, node, own.element_type, wanted)
-        for node, own, wanted in zip(tracer.call(computation, given), shapes, results, strict=True)
+        for node, own, wanted in zip(
+            tracer.call(computation, operands), shapes, results, strict=True
+        )
     ]
     return evaluate(body, names, nodes, known)
 

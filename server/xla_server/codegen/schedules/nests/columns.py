@@ -88,14 +88,16 @@ def _homes(nest: Nest) -> dict[ReductionResult, Store]:
     Empty if a result has no such store or is unused, a reduction needs another's, or loops differ
     in length.
     """
-    asked = list(dict.fromkeys(node for store in nest.stores for node in _results_in(store.value)))
-    reductions = list(dict.fromkeys(result.reduction for result in asked))
+    results = list(
+        dict.fromkeys(node for store in nest.stores for node in _results_in(store.value))
+    )
+    reductions = list(dict.fromkeys(result.reduction for result in results))
     if any(map(needed_reductions, reductions)):
         return {}
     homes = {
         store.value: store for store in nest.stores if isinstance(store.value, ReductionResult)
     }
-    for result in asked:
+    for result in results:
         free = (store for store in nest.stores if store not in homes.values())
         home = homes.get(result) or next(
             (store for store in free if store.kernel_type.computed == result.type), None
@@ -104,8 +106,8 @@ def _homes(nest: Nest) -> dict[ReductionResult, Store]:
             return {}
         homes[result] = home
     sizes = {tuple(loop.size for loop in reduction.loops) for reduction in reductions}
-    is_whole = len(asked) == sum(len(reduction.accumulators) for reduction in reductions)
-    is_single = len(set(map(id, homes.values()))) == len(asked)
+    is_whole = len(results) == sum(len(reduction.accumulators) for reduction in reductions)
+    is_single = len(set(map(id, homes.values()))) == len(results)
     return homes if is_whole and is_single and len(sizes) == 1 and math.prod(*sizes) > 1 else {}
 
 
@@ -443,8 +445,8 @@ class _ColumnBuilder(LoopBuilder):
             for store, result in summed:
                 inside = self._address(depth, store, result)
                 outside = self._address(depth - 1, store, result)
-                given = {"outside": outside, "inside": inside, "count": columns.count}
-                body.call(COLUMN_SUMS[f"join_{result.type}"].routine, given)
+                operands = {"outside": outside, "inside": inside, "count": columns.count}
+                body.call(COLUMN_SUMS[f"join_{result.type}"].routine, operands)
             return
         opened = self._open_columns(body)
         run = opened[-1]
@@ -472,5 +474,5 @@ def _fill(address: ir.Address, count: ir.Expression, kind: str, value: ir.Expres
     """Return the call that fills `count` contiguous elements with a value."""
     width = Type(kind).byte_size
     bits = ir.Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
-    given = {"address": address, "count": count, "bits": ir.integer_op("to_i64", bits)}
-    return Call.of(COLUMN_SUMS[f"fill_{8 * width}"].routine, given)
+    operands = {"address": address, "count": count, "bits": ir.integer_op("to_i64", bits)}
+    return Call.of(COLUMN_SUMS[f"fill_{8 * width}"].routine, operands)

@@ -150,8 +150,8 @@ class _Call:
         """Add the thunk of a plan, which only reads its first `reads` arguments."""
         name, writes = self.instruction.name, arguments[reads:]
         tables = address_tables(self.lowering, name, plan.batch, *arguments[: plan.tables])
-        given = *arguments, *tables
-        add_plan(self.lowering, name, plan, given, writes=writes, updates=updates)
+        operands = *arguments, *tables
+        add_plan(self.lowering, name, plan, operands, writes=writes, updates=updates)
 
 
 def _factors_plan(call: _Call) -> CholeskyPlan:

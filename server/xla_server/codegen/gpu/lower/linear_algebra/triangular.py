@@ -49,8 +49,8 @@ def add_solutions(
 ) -> None:
     """Add the thunk that solves systems within their right-hand sides."""
     tables = address_tables(lowering, name, plan.batch, matrix, right)
-    given = matrix, right, *tables
-    add_plan(lowering, name, plan, given, writes=(right,), updates=(right,))
+    operands = matrix, right, *tables
+    add_plan(lowering, name, plan, operands, writes=(right,), updates=(right,))
 
 
 def solve_plan(i: HloInstruction) -> TriangularSolvePlan:
@@ -91,8 +91,8 @@ def add_factors(
     """Add thunks that overwrite matrices by factors; a status is the row of the first bad pivot."""
     add_real_diagonal(lowering, matrices, plan.order)
     tables = address_tables(lowering, name, plan.batch, matrices)
-    given = matrices, status, *tables
-    add_plan(lowering, name, plan, given, writes=(matrices, status), updates=(matrices,))
+    operands = matrices, status, *tables
+    add_plan(lowering, name, plan, operands, writes=(matrices, status), updates=(matrices,))
     _add_test(lowering, name, plan, matrices, status)
 
 
