@@ -37,10 +37,10 @@ class KnownSizes:
         self.guards: set[ArgumentIndex] = set()
         self._arguments: dict[HloInstruction, tuple[ArgumentIndex, Array]] = {}
 
-    def bind(self, parameter: HloInstruction, place: ArgumentIndex, array: Array) -> None:
+    def bind(self, parameter: HloInstruction, index: ArgumentIndex, array: Array) -> None:
         """Bind a parameter of the program to an argument from which sizes may be computed."""
         if array.size <= LARGEST and parameter.shape.element_type.is_integer:
-            self._arguments[parameter] = place, array
+            self._arguments[parameter] = index, array
 
     def of(self, instruction: HloInstruction) -> int | None:
         """The number that an instruction computes; None if it is unknown before a run."""
@@ -48,13 +48,13 @@ class KnownSizes:
         if needed is None:
             return None
         parameters = [part for part in needed if part in self._arguments]
-        places = [self._arguments[part] for part in parameters]
+        arguments = [self._arguments[part] for part in parameters]
         alone = HloComputation("size", 0, needed, instruction, tuple(parameters))
         try:
-            value = evaluate(alone, [array for _, array in places])
+            value = evaluate(alone, [array for _, array in arguments])
         except XlaError:
             return None
-        self.guards.update(place for place, _ in places)
+        self.guards.update(index for index, _ in arguments)
         return int(value)  # type: ignore[arg-type]
 
     def _needed(self, instruction: HloInstruction) -> list[HloInstruction] | None:

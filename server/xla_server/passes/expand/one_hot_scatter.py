@@ -46,8 +46,8 @@ class OneHotScatter(RewritePass):
         def spread(part: HloInstruction) -> HloInstruction:
             return editor.broadcast(editor.reshape(part, sizes), rows, dimensions)
 
-        places = editor.iota(index_type, dimensions, along[0])
-        is_there = editor.compare(places, spread(indices), ComparisonDirection.EQ)
+        positions = editor.iota(index_type, dimensions, along[0])
+        is_there = editor.compare(positions, spread(indices), ComparisonDirection.EQ)
         new = spread(update)
         if combiner.root is not combiner.parameters[1]:
             new = applied(combiner, (operand, new), dimensions, editor)

@@ -40,12 +40,12 @@ class _Ragged:
     def selected(self) -> HloInstruction:
         """Groups of rows, each times its own matrix."""
         attributes = self._i.attributes
-        places = attributes.cut_of_result(self._lhs.shape.rank)
+        dimensions = attributes.cut_of_result(self._lhs.shape.rank)
         result = self._editor.zeros(self._i.shape)
         for group, members in enumerate(self._members()):
             own = self._editor.at(self._rhs, group, attributes.rhs_group_dimension)
             found = self._editor.dot(self._i, self._lhs, own, attributes.numbers_of_group)
-            mask = self._editor.broadcast(members, places, self._i.shape.dimensions)
+            mask = self._editor.broadcast(members, dimensions, self._i.shape.dimensions)
             result = self._editor.add(Opcode.SELECT, (mask, found, result))
         return result
 
@@ -63,7 +63,7 @@ class _Ragged:
     def _members(self) -> list[HloInstruction]:
         """Return, for each group and position of the ragged dimension, whether the group has it."""
         editor, sizes = self._editor, [self._lhs.shape.dimensions[d] for d in self._cut]
-        places = editor.iota(ElementType.S64, sizes, len(sizes) - 1)
+        positions = editor.iota(ElementType.S64, sizes, len(sizes) - 1)
         prefix = self._sizes.shape.dimensions[:-1]
         stop = editor.full(0, ElementType.S64, prefix)
         found = []
@@ -73,8 +73,8 @@ class _Ragged:
             first, end = (
                 editor.broadcast(each, range(len(prefix)), sizes) for each in (start, stop)
             )
-            is_behind = editor.compare(places, first, ComparisonDirection.GE)
-            is_before = editor.compare(places, end, ComparisonDirection.LT)
+            is_behind = editor.compare(positions, first, ComparisonDirection.GE)
+            is_before = editor.compare(positions, end, ComparisonDirection.LT)
             found.append(editor.add(Opcode.AND, (is_behind, is_before)))
         return found
 

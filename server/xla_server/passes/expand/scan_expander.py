@@ -24,15 +24,15 @@ class ScanExpander(RewritePass):
         size = int(arrays[0].shape.dimensions[attributes.dimension])
 
         def body(number: HloInstruction, inputs: Values, results: Values) -> Values:
-            place = number
+            index = number
             if attributes.is_reverse:
                 last = editor.constant(size - 1, ElementType.S64)
-                place = editor.add(Opcode.SUBTRACT, (last, number))
-            slices = [read_slice(editor, array, place, attributes.dimension) for array in inputs]
-            taken = editor.add(Opcode.CALL, (*slices, *results[outputs:]), called=(step,))
-            new = editor.elements(taken)
+                index = editor.add(Opcode.SUBTRACT, (last, number))
+            slices = [read_slice(editor, array, index, attributes.dimension) for array in inputs]
+            called = editor.add(Opcode.CALL, (*slices, *results[outputs:]), called=(step,))
+            new = editor.elements(called)
             for n, output in enumerate(results[:outputs]):
-                new[n] = write_slice(editor, output, new[n], place, attributes.dimension)
+                new[n] = write_slice(editor, output, new[n], index, attributes.dimension)
             return new
 
         initial = [*(editor.zeros(shape) for shape in shapes[:outputs]), *carried]

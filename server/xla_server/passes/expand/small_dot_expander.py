@@ -97,8 +97,8 @@ class _Dot:
         kept = [d for d in range(len(sizes)) if d not in added]
         rows, columns = range(middle), (*kept[:batch], *kept[middle:])
         factors = [
-            _spread(editor.convert(side, kind), own, (*places, *added), sizes, editor)
-            for side, own, places in ((lhs, self.left, rows), (rhs, self.right, columns))
+            _spread(editor.convert(side, kind), own, (*dimensions, *added), sizes, editor)
+            for side, own, dimensions in ((lhs, self.left, rows), (rhs, self.right, columns))
         ]
         product = editor.add(Opcode.MULTIPLY, factors)
         adder = editor.binary_computation(Opcode.ADD, kind)
@@ -106,9 +106,13 @@ class _Dot:
 
 
 def _spread(
-    side: HloInstruction, own: Roles, places: Sequence[int], sizes: Sequence[int], editor: Editor
+    side: HloInstruction,
+    own: Roles,
+    dimensions: Sequence[int],
+    sizes: Sequence[int],
+    editor: Editor,
 ) -> HloInstruction:
     """Broadcast an operand to `sizes`; its dimensions, by role, go to these positions."""
-    order = sorted(zip(places, itertools.chain(*own), strict=True))
+    order = sorted(zip(dimensions, itertools.chain(*own), strict=True))
     moved = editor.transpose(side, [d for _, d in order])
-    return editor.broadcast(moved, [place for place, _ in order], sizes)
+    return editor.broadcast(moved, [dimension for dimension, _ in order], sizes)

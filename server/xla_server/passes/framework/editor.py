@@ -68,8 +68,8 @@ class Editor:
     def insert_inner(self, module: HloModule, computation: HloComputation) -> None:
         """Put the `inner` computations before the one that calls them."""
         if self.inner:
-            place = module.computations.index(computation)
-            module.computations[place:place] = self.inner
+            index = module.computations.index(computation)
+            module.computations[index:index] = self.inner
             self.inner = []
 
     def put_back(self, instructions: Iterable[HloInstruction]) -> None:

@@ -64,10 +64,10 @@ def _hoisted(
     state = Shape.tuple_of(
         [part.without_layout() for part in (*i.shape.tuple_shapes, *(h.shape for h in handed_in))]
     )
-    places = {k: k for k in range(loop.size)}
+    new_indices = {k: k for k in range(loop.size)}
     root = editor.add(Opcode.TUPLE, [*loop.body.root.operands, *handed_in])
-    resize(loop.body, state, places, root, editor, handed_in)
-    resize(loop.condition, state, places, loop.condition.root, editor)
+    resize(loop.body, state, new_indices, root, editor, handed_in)
+    resize(loop.condition, state, new_indices, loop.condition.root, editor)
     # The rewrite inserts new instructions of the body before their readers there, not here.
     editor.take()
     (start,) = i.operands

@@ -121,17 +121,17 @@ def _shrunk(loop: WhileLoop, read: set[int] | None, editor: Editor) -> HloInstru
     kept = _dependencies(loop, needed)
     if not kept or len(kept) == size:
         return None
-    places = {old: new for new, old in enumerate(kept)}
+    new_indices = {old: new for new, old in enumerate(kept)}
     state = Shape.tuple_of([loop.instruction.shape.tuple_shapes[k].without_layout() for k in kept])
     root = editor.add(Opcode.TUPLE, [loop.body.root.operands[k] for k in kept])
-    resize(loop.body, state, places, root, editor)
-    resize(loop.condition, state, places, loop.condition.root, editor)
+    resize(loop.body, state, new_indices, root, editor)
+    resize(loop.condition, state, new_indices, loop.condition.root, editor)
     editor.take()
     first = editor.add(Opcode.TUPLE, [editor.element(start, k) for k in kept])
     new = editor.add(Opcode.WHILE, (first,), called=(loop.body, loop.condition))
     results = [
-        editor.element(new, places[k])
-        if k in places and k not in same
+        editor.element(new, new_indices[k])
+        if k in new_indices and k not in same
         else editor.element(start, k)
         for k in range(size)
     ]

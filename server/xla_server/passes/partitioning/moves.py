@@ -107,11 +107,11 @@ def part_of(
     sizes = [size // n for size, n in zip(whole.shape.dimensions, tiles, strict=True)]
     is_large = any(size > _LARGEST_S32 for size in whole.shape.dimensions)
     kind = ElementType.S64 if is_large else ElementType.S32
-    places = np.array(sharding.placement()) * sizes
+    offsets = np.array(sharding.placement()) * sizes
     zero = editor.constant(0, kind)
     starts = [zero] * len(sizes)
     for number, n in enumerate(tiles):
         if n > 1:
-            column = editor.constant(places[:, number], kind)
+            column = editor.constant(offsets[:, number], kind)
             starts[number] = _entry(editor, column, partition_id)
     return editor.dynamic_slice(whole, starts, sizes)

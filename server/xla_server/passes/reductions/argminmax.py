@@ -74,8 +74,8 @@ def _split(i: HloInstruction, editor: Editor, *, keeps_columns: bool) -> HloInst
             Opcode.OR, (found, editor.compare(values, values, ComparisonDirection.NE))
         )
     nowhere = editor.full(last, counted.element_type, sizes)
-    places = editor.add(Opcode.SELECT, (found, indices, nowhere))
-    return reduced(places, editor.constant(last, counted.element_type), Opcode.MINIMUM)
+    candidates = editor.add(Opcode.SELECT, (found, indices, nowhere))
+    return reduced(candidates, editor.constant(last, counted.element_type), Opcode.MINIMUM)
 
 
 def _counts(indices: HloInstruction, dimension: int) -> bool:
@@ -93,12 +93,12 @@ def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
     if len(reducer.parameters) != 4 or reducer.root.opcode is not Opcode.TUPLE:
         return None
     one, index, other, other_index = reducer.parameters
-    value, place = reducer.root.operands
-    if value.opcode is not Opcode.SELECT or place.opcode is not Opcode.SELECT:
+    value, selected_index = reducer.root.operands
+    if value.opcode is not Opcode.SELECT or selected_index.opcode is not Opcode.SELECT:
         return None
     wins, *values = value.operands
-    stays, *places = place.operands
-    if values != [one, other] or places != [index, other_index]:
+    stays, *selected = selected_index.operands
+    if values != [one, other] or selected != [index, other_index]:
         return None
     ties = [part for part in _alternatives(stays) if part not in _alternatives(wins)]
     if len(ties) != 1 or set(_alternatives(stays)) != {*_alternatives(wins), *ties}:

@@ -83,9 +83,9 @@ def _starts(
         starts[d] = editor.at(vector, entry)
     pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
     for d, of_indices in pairs:
-        place = of_indices - (of_indices > numbers.index_vector_dim)
-        row = Term(editor, number) / math.prod(batch[place + 1 :])
-        starts[d] = row.apply(Opcode.REMAINDER, batch[place]).instruction
+        position = of_indices - (of_indices > numbers.index_vector_dim)
+        row = Term(editor, number) / math.prod(batch[position + 1 :])
+        starts[d] = row.apply(Opcode.REMAINDER, batch[position]).instruction
     return starts
 
 

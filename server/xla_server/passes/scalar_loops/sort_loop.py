@@ -46,13 +46,13 @@ def _sorted_line(caller: ScalarCallEmitter, name: str, line: Values, length: int
 
     def body(number: HloInstruction, invariants: Values, found: Values) -> Values:
         new = [read_slice(editor, array, number) for array in invariants]
-        place = _place(caller, name, new, found, number, length)
-        return [_inserted(editor, a, part, place) for a, part in zip(found, new, strict=True)]
+        position = _insertion_index(caller, name, new, found, number, length)
+        return [_inserted(editor, a, part, position) for a, part in zip(found, new, strict=True)]
 
     return counted_loop(editor, name, length, line, line, body)
 
 
-def _place(
+def _insertion_index(
     caller: ScalarCallEmitter,
     name: str,
     new: Values,
@@ -87,7 +87,7 @@ def _place(
 
 
 def _inserted(
-    editor: Editor, array: HloInstruction, value: HloInstruction, place: HloInstruction
+    editor: Editor, array: HloInstruction, value: HloInstruction, position: HloInstruction
 ) -> HloInstruction:
     """Return the array with a value inserted at an index; elements from there move up by one."""
     (length,) = array.shape.dimensions
@@ -96,7 +96,7 @@ def _inserted(
         parts = [editor.sliced(array, (0,), (limit,)) for limit in (1, length - 1)]
         moved = editor.concatenate(parts, 0)
     index = editor.iota(ElementType.S64, (length,), 0)
-    wide = editor.broadcast(place, (), (length,))
+    wide = editor.broadcast(position, (), (length,))
     is_here = editor.compare(index, wide, ComparisonDirection.EQ)
     is_before = editor.compare(index, wide, ComparisonDirection.LT)
     new = editor.broadcast(value, (), (length,))

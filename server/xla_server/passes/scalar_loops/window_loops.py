@@ -57,11 +57,11 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
     flat = [editor.reshape(part, (math.prod(positions),)) for part in (kept_at, source)]
 
     def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
-        place, value = (read_slice(editor, array, number) for array in invariants)
+        index, value = (read_slice(editor, array, number) for array in invariants)
         (result,) = results
-        old = read_slice(editor, result, place)
-        (new,) = scatter.one_where(_is_not_padding(editor, place), (old, value), (old,))
-        return [write_slice(editor, result, new, place)]
+        old = read_slice(editor, result, index)
+        (new,) = scatter.one_where(_is_not_padding(editor, index), (old, value), (old,))
+        return [write_slice(editor, result, new, index)]
 
     (result,) = counted_loop(editor, i.name, math.prod(positions), flat, (target,), body)
     return [editor.reshape(result, sizes)]
@@ -76,10 +76,10 @@ def _selected_indices(i: HloInstruction, select: ScalarCallEmitter) -> HloInstru
     operand, source, _ = i.operands
     window: Window = i.attributes.window
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
-    places = editor.reshape(editor.iota(ElementType.S64, (math.prod(sizes),), 0), sizes)
+    indices = editor.reshape(editor.iota(ElementType.S64, (math.prod(sizes),), 0), sizes)
     nothing = editor.constant(0, operand.shape.element_type)
     padding_index = editor.constant(PADDING_INDEX, ElementType.S64)
-    padded = [_padded(editor, operand, window), _padded(editor, places, window, PADDING_INDEX)]
+    padded = [_padded(editor, operand, window), _padded(editor, indices, window, PADDING_INDEX)]
     initial = [editor.broadcast(value, (), positions) for value in (nothing, padding_index)]
 
     def body(number: HloInstruction, invariants: Values, kept: Values) -> Values:
@@ -98,9 +98,9 @@ def _selected_indices(i: HloInstruction, select: ScalarCallEmitter) -> HloInstru
     return counted_loop(editor, i.name, iterations, padded, initial, body)[1]
 
 
-def _is_not_padding(editor: Editor, place: HloInstruction) -> HloInstruction:
-    zero = editor.full(0, ElementType.S64, place.shape.dimensions)
-    return editor.compare(place, zero, ComparisonDirection.GE)
+def _is_not_padding(editor: Editor, index: HloInstruction) -> HloInstruction:
+    zero = editor.full(0, ElementType.S64, index.shape.dimensions)
+    return editor.compare(index, zero, ComparisonDirection.GE)
 
 
 def _padded(

@@ -63,10 +63,10 @@ class _Moving:
         """Return a convolution with channels last of the operands before their transposes."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
-        for place, array in enumerate(("input", "kernel")):
-            if operands[place] in self._made:
-                order = operands[place].attributes.permutation
-                (operands[place],) = operands[place].operands
+        for number, array in enumerate(("input", "kernel")):
+            if operands[number] in self._made:
+                order = operands[number].attributes.permutation
+                (operands[number],) = operands[number].operands
                 numbers = renumbered(numbers, array, order)
         back: tuple[int, ...] = ()
         is_taken = operands[0] is not i.operands[0]

@@ -32,14 +32,14 @@ class ConvolutionCanonicaliser(RewritePass):
         )
         along = int(outputs < inputs)
         features = base.shape.dimensions[numbers.input_feature_dimension]
-        places = base.shape.element_count // max(features, 1)
+        positions = base.shape.element_count // max(features, 1)
         is_one_item = base.shape.dimensions[numbers.input_batch_dimension] == 1
         first_order, in_order = tuple(range(i.shape.rank)), (0, *range(2, i.shape.rank), 1)
         if _is_order(numbers.input_order, in_order) and _is_order(numbers.output_order, in_order):
-            rows = editor.reshape(base, (places, features))
+            rows = editor.reshape(base, (positions, features))
             dot = editor.dot(i, rows, kernel, _contracting(1, along))
         elif is_one_item and numbers.input_order == numbers.output_order == first_order:
-            columns = editor.reshape(base, (features, places))
+            columns = editor.reshape(base, (features, positions))
             dot = editor.dot(i, kernel, columns, _contracting(along, 0))
         else:
             return None

@@ -242,10 +242,10 @@ def _spread(
     editor: Editor,
 ) -> HloInstruction:
     """Broadcast an operand to these dimensions; its dimensions not `kept` have size 1."""
-    places = sorted(zip(kept, mapped, strict=True))
-    sizes = [side.operand.shape.dimensions[d] for d, _ in places]
+    result_dimensions = sorted(zip(kept, mapped, strict=True))
+    sizes = [side.operand.shape.dimensions[d] for d, _ in result_dimensions]
     return editor.broadcast(
-        editor.reshape(side.operand, sizes), [target for _, target in places], dimensions
+        editor.reshape(side.operand, sizes), [target for _, target in result_dimensions], dimensions
     )
 
 
@@ -256,9 +256,9 @@ def _vector(i: HloInstruction, matrix: _Side, vector: _Side, editor: Editor) -> 
     sizes = matrix.operand.shape.dimensions
     batches = zip(vector.batch, matrix.batch, strict=True)
     contracted = zip(vector.contracted, matrix.contracted, strict=True)
-    places = dict(itertools.chain(batches, contracted))
-    kept = sorted(places)
-    spread = _spread(vector, kept, [places[d] for d in kept], sizes, editor)
+    dimensions = dict(itertools.chain(batches, contracted))
+    kept = sorted(dimensions)
+    spread = _spread(vector, kept, [dimensions[d] for d in kept], sizes, editor)
     product = editor.add(Opcode.MULTIPLY, (matrix.operand, spread))
     zero = editor.constant(0, element_type)
     total = editor.reduce(product, zero, sorted(matrix.contracted), adder)

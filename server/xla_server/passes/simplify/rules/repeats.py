@@ -31,8 +31,8 @@ class _Form:
     ) -> HloInstruction:
         """Broadcast a result, with its `own` dimensions, along all kept dimensions."""
         kept = [d for d in range(len(self.sizes)) if d not in reduced]
-        places = [kept.index(d) for d in own if d not in reduced]
-        return editor.broadcast(result, places, [self.sizes[d] for d in kept])
+        positions = [kept.index(d) for d in own if d not in reduced]
+        return editor.broadcast(result, positions, [self.sizes[d] for d in kept])
 
 
 def _repeated(i: HloInstruction) -> tuple[HloInstruction, _Form] | None:

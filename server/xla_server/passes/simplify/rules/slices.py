@@ -23,9 +23,9 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if operand.opcode is Opcode.SLICE:
         inner = operand.attributes
         sizes, steps = i.shape.dimensions, inner.strides
-        places = zip(inner.starts, a.starts, steps, sizes, strict=True)
+        parts = zip(inner.starts, a.starts, steps, sizes, strict=True)
         # An empty slice may begin after the last element, where strides would leave the operand.
-        starts = [start + offset * step if size else start for start, offset, step, size in places]
+        starts = [start + offset * step if size else start for start, offset, step, size in parts]
         limits = [
             start + (size - 1) * stride * step + 1 if size else start
             for start, size, stride, step in zip(starts, sizes, a.strides, steps, strict=True)
