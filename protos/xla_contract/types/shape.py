@@ -468,7 +468,7 @@ class ShapeReader(TextScanner):
         try:
             return Shape(element_type, tuple(dimensions), layout, tuple(dynamic))
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {self.place(start)}") from error
+            raise InvalidArgumentError(f"{error.message} at {self.location(start)}") from error
 
     def _dimensions(self) -> tuple[list[int], list[bool]]:
         dimensions: list[int] = []

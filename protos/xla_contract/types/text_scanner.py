@@ -66,7 +66,7 @@ class TextScanner:
                 tail_padding_alignment_in_elements=numbers.get("L", 1),
             )
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {self.place(start)}") from error
+            raise InvalidArgumentError(f"{error.message} at {self.location(start)}") from error
 
     def _layout_part(self, tiles: list[tuple[int, ...]], numbers: dict[str, int]) -> None:
         if not tiles and self.skip("T"):
@@ -140,7 +140,7 @@ class TextScanner:
         if not self.skip(token):
             self.fail(f"{token!r} is")
 
-    def place(self, position: int) -> str:
+    def location(self, position: int) -> str:
         """Return a position's text in messages."""
         return f"position {position}"
 
@@ -149,5 +149,5 @@ class TextScanner:
         rest = self.text[self.at : self.at + 20]
         got = repr(rest) if rest else "the end"
         raise InvalidArgumentError(
-            f"{needed} needed in {subject}, got {got} at {self.place(self.at)}"
+            f"{needed} needed in {subject}, got {got} at {self.location(self.at)}"
         )

@@ -77,7 +77,7 @@ def integer(attributes: Mapping[str, AttributeValue], name: str) -> int:
 class _Reader(HloReader):
     """A recursive descent over the text of one dictionary; errors state the position."""
 
-    def place(self, position: int) -> str:
+    def location(self, position: int) -> str:
         return f"position {position}"
 
     def fail(self, needed: str, subject: str = "the attributes of a custom call") -> NoReturn:

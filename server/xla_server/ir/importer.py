@@ -105,7 +105,7 @@ class _Reader:
         self._literal_bytes = 0
 
     def read_computation(self, proto: hlo_pb2.HloComputationProto) -> HloComputation:
-        place = f"computation %{_clip(proto.name)}"
+        location = f"computation %{_clip(proto.name)}"
         if not proto.name or proto.name in self._computation_names:
             raise InvalidArgumentError(
                 "computation names must be unique and not empty, got "
@@ -113,21 +113,21 @@ class _Reader:
             )
         if not 0 <= proto.id <= MAX_COMPUTATION_ID or proto.id in self.computations:
             raise InvalidArgumentError(
-                f"{place}: computation ids must be unique and between 0 and {MAX_COMPUTATION_ID}, "
-                f"got {proto.id} after {_some(self.computations)}"
+                f"{location}: computation ids must be unique and between 0 and "
+                f"{MAX_COMPUTATION_ID}, got {proto.id} after {_some(self.computations)}"
             )
         known: dict[int, HloInstruction] = {}
         for part in proto.instructions:
             checkpoint()
-            self._read_instruction(part, known, place)
+            self._read_instruction(part, known, location)
         root = known.get(proto.root_id & _LOW_32_BITS)
         if root is None:
             raise InvalidArgumentError(
-                f"{place}: root_id must name an instruction of the computation, got "
+                f"{location}: root_id must name an instruction of the computation, got "
                 f"{proto.root_id & _LOW_32_BITS} among {_some(known)}"
             )
         instructions = list(known.values())
-        parameters = _parameters(instructions, place)
+        parameters = _parameters(instructions, location)
         computation = HloComputation(
             proto.name, proto.id, instructions, root, parameters, proto.execution_thread
         )
@@ -136,10 +136,10 @@ class _Reader:
         return computation
 
     def _read_instruction(
-        self, proto: hlo_pb2.HloInstructionProto, known: dict[int, HloInstruction], place: str
+        self, proto: hlo_pb2.HloInstructionProto, known: dict[int, HloInstruction], location: str
     ) -> None:
         try:
-            instruction = self._instruction(proto, known, place)
+            instruction = self._instruction(proto, known, location)
         except XlaError as error:
             raise error.at(
                 _clip(proto.opcode) or "instruction", _clip(proto.name)
@@ -148,37 +148,37 @@ class _Reader:
         self._instruction_names.add(instruction.name)
 
     def _instruction(
-        self, proto: hlo_pb2.HloInstructionProto, known: dict[int, HloInstruction], place: str
+        self, proto: hlo_pb2.HloInstructionProto, known: dict[int, HloInstruction], location: str
     ) -> HloInstruction:
         opcode = _OPCODES.get(proto.opcode)
         if opcode is None:
             raise InvalidArgumentError(
-                f"opcode must be one of HLO's, got {_quote(proto.opcode)} in {place}"
+                f"opcode must be one of HLO's, got {_quote(proto.opcode)} in {location}"
             )
         if not proto.name or proto.name in self._instruction_names:
             raise InvalidArgumentError(
                 "instruction names must be unique in the module and not empty, got "
-                f"{_quote(proto.name)} again in {place}"
+                f"{_quote(proto.name)} again in {location}"
             )
         number = proto.id & _LOW_32_BITS
         if proto.id < 0 or number in known:
             raise InvalidArgumentError(
                 "instruction ids must not be negative and must be unique in their computation by "
-                f"their low 32 bits, got {proto.id} (low half {number}) in {place}"
+                f"their low 32 bits, got {proto.id} (low half {number}) in {location}"
             )
         defined = definition(opcode)
         if opcode.arity not in (VARIADIC, len(proto.operand_ids)):
             raise InvalidArgumentError(
                 f"the number of operands must be {opcode.arity}, got {len(proto.operand_ids)} "
-                f"in {place}"
+                f"in {location}"
             )
-        operands = _listed_before("operand", proto.operand_ids, known, place)
+        operands = _listed_before("operand", proto.operand_ids, known, location)
         predecessors = _listed_before(
-            "control predecessor", proto.control_predecessor_ids, known, place
+            "control predecessor", proto.control_predecessor_ids, known, location
         )
-        called = self._called(proto.called_computation_ids, place)
+        called = self._called(proto.called_computation_ids, location)
         if not proto.HasField("shape"):
-            raise InvalidArgumentError(f"an instruction must say its shape, got none in {place}")
+            raise InvalidArgumentError(f"an instruction must say its shape, got none in {location}")
         shape = self._shape(proto.shape)
         if proto.HasField("literal"):
             self._count_literal(self._shape(proto.literal.shape))
@@ -195,14 +195,15 @@ class _Reader:
             decoration_of(proto, _modelled(defined, attributes)),
         )
 
-    def _called(self, ids: Iterable[int], place: str) -> tuple[HloComputation, ...]:
+    def _called(self, ids: Iterable[int], location: str) -> tuple[HloComputation, ...]:
         found = []
         for number in ids:
             computation = self.computations.get(number)
             if computation is None:
                 raise InvalidArgumentError(
                     "called computations must be listed before their callers, got "
-                    f"called_computation_ids {number} in {place} after {_some(self.computations)}"
+                    f"called_computation_ids {number} in {location} after "
+                    f"{_some(self.computations)}"
                 )
             found.append(computation)
         return tuple(found)
@@ -225,7 +226,7 @@ class _Reader:
 
 
 def _listed_before(
-    role: str, ids: Iterable[int], known: dict[int, HloInstruction], place: str
+    role: str, ids: Iterable[int], known: dict[int, HloInstruction], location: str
 ) -> tuple[HloInstruction, ...]:
     found = []
     for position, number in enumerate(ids):
@@ -233,19 +234,21 @@ def _listed_before(
         if instruction is None:
             raise InvalidArgumentError(
                 f"{role}s must be listed before their users, got {role} {position} with id "
-                f"{number & _LOW_32_BITS} in {place} after {_some(known)}"
+                f"{number & _LOW_32_BITS} in {location} after {_some(known)}"
             )
         found.append(instruction)
     return tuple(found)
 
 
-def _parameters(instructions: Sequence[HloInstruction], place: str) -> tuple[HloInstruction, ...]:
+def _parameters(
+    instructions: Sequence[HloInstruction], location: str
+) -> tuple[HloInstruction, ...]:
     parameters = [part for part in instructions if part.opcode is Opcode.PARAMETER]
     parameters.sort(key=lambda parameter: parameter.attributes.number)
     numbers = [parameter.attributes.number for parameter in parameters]
     if numbers != list(range(len(parameters))):
         raise InvalidArgumentError(
-            f"{place}: parameter numbers must be 0 to {len(parameters) - 1}, each once, got "
+            f"{location}: parameter numbers must be 0 to {len(parameters) - 1}, each once, got "
             f"{_some(numbers)}"
         )
     return tuple(parameters)

@@ -72,18 +72,18 @@ def _table(
 
 
 def _drawing(computation: HloComputation, ids: dict[HloInstruction, str]) -> Iterator[str]:
-    places = _places(computation)
-    width = (max(x for x, _ in places.values()) + 1) * _ACROSS
-    height = (max(y for _, y in places.values()) + 1) * _DOWN
+    cells = _cells(computation)
+    width = (max(x for x, _ in cells.values()) + 1) * _ACROSS
+    height = (max(y for _, y in cells.values()) + 1) * _DOWN
     yield f'<svg width="{width}" height="{height}">'
-    for part, (x, y) in places.items():
+    for part, (x, y) in cells.items():
         for operand in part.operands:
-            above, row = places[operand]
+            above, row = cells[operand]
             yield (
                 f'<line x1="{above * _ACROSS + _WIDTH // 2}" y1="{row * _DOWN + _HEIGHT}" '
                 f'x2="{x * _ACROSS + _WIDTH // 2}" y2="{y * _DOWN}"/>'
             )
-    for part, (x, y) in places.items():
+    for part, (x, y) in cells.items():
         left, top = x * _ACROSS, y * _DOWN
         root = "root " if part is computation.root else ""
         yield (
@@ -97,7 +97,7 @@ def _drawing(computation: HloComputation, ids: dict[HloInstruction, str]) -> Ite
     yield "</svg>"
 
 
-def _places(computation: HloComputation) -> dict[HloInstruction, tuple[int, int]]:
+def _cells(computation: HloComputation) -> dict[HloInstruction, tuple[int, int]]:
     """Column and row of each instruction: below all its operands, and near them."""
     depths: dict[HloInstruction, int] = {}
     rows: list[list[HloInstruction]] = []
@@ -107,19 +107,19 @@ def _places(computation: HloComputation) -> dict[HloInstruction, tuple[int, int]
         if depth == len(rows):
             rows.append([])
         rows[depth].append(part)
-    places: dict[HloInstruction, tuple[int, int]] = {}
+    cells: dict[HloInstruction, tuple[int, int]] = {}
     for depth, row in enumerate(rows):
 
         def wish(part: HloInstruction) -> float:
-            columns = [places[operand][0] for operand in part.operands]
+            columns = [cells[operand][0] for operand in part.operands]
             return sum(columns) / len(columns) if columns else 0
 
         free = 0
         for part in sorted(row, key=wish):
             free = max(free, round(wish(part)))
-            places[part] = (free, depth)
+            cells[part] = (free, depth)
             free += 1
-    return places
+    return cells
 
 
 def kind_of(part: HloInstruction) -> str:

@@ -100,9 +100,9 @@ def _texts(array: Array, element_type: ElementType) -> list[str]:
     # Widening a NaN that signals is what the processor calls invalid.
     with np.errstate(invalid="ignore"):
         nans = np.flatnonzero(np.isnan(flat.astype(np.float64)))
-    for place in nans.tolist():
-        texts[place] = _nan_text(
-            int(storage(flat[place : place + 1], element_type)[0]), element_type
+    for index in nans.tolist():
+        texts[index] = _nan_text(
+            int(storage(flat[index : index + 1], element_type)[0]), element_type
         )
     return texts
 
@@ -222,27 +222,27 @@ def _integers(reader: HloReader, items: list[str], element_type: ElementType, st
 
 
 def _floats(reader: HloReader, items: list[str], element_type: ElementType, start: int) -> Array:
-    special = [place for place, item in enumerate(items) if "n" in item or item[0] in "tf"]
+    special = [index for index, item in enumerate(items) if "n" in item or item[0] in "tf"]
     numbers = list(items)
-    for place in special:
-        if items[place] in ("true", "false"):
-            _refuse(reader, items[place], element_type, start)
-        numbers[place] = "nan" if "nan" in items[place] else items[place]
+    for index in special:
+        if items[index] in ("true", "false"):
+            _refuse(reader, items[index], element_type, start)
+        numbers[index] = "nan" if "nan" in items[index] else items[index]
     wide = np.array(list(map(float, numbers)), np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = wide.astype(element_type.dtype)
         wrong = np.flatnonzero(np.isfinite(wide) & ~np.isfinite(narrow.astype(np.float64)))
     if wrong.size:
         _refuse(reader, items[int(wrong[0])], element_type, start)
-    for place in special:
-        found = _NAN.fullmatch(items[place])
+    for index in special:
+        found = _NAN.fullmatch(items[index])
         if found is not None:
-            _put_nan(narrow, place, element_type, bool(found[1]), found[2])
+            _put_nan(narrow, index, element_type, bool(found[1]), found[2])
     return narrow
 
 
 def _put_nan(
-    array: Array, place: int, element_type: ElementType, negative: bool, payload: str | None
+    array: Array, index: int, element_type: ElementType, negative: bool, payload: str | None
 ) -> None:
     bits = _nan_bits(element_type, negative)
     width = _MANTISSA_BITS.get(element_type)
@@ -250,7 +250,7 @@ def _put_nan(
         mask = (1 << width) - 1
         bits = bits & ~mask | int(payload, 16) & mask
     unsigned = array.view(np.dtype(f"u{array.dtype.itemsize}"))
-    unsigned[place] = bits
+    unsigned[index] = bits
 
 
 def _refuse(reader: HloReader, item: str, element_type: ElementType, start: int) -> NoReturn:

@@ -139,10 +139,10 @@ class _Parser:
         root = None
         while not reader.skip("}"):
             checkpoint()
-            place = reader.at
+            position = reader.at
             marked = self._skip_word(_ROOT)
             if marked and root is not None:
-                reader.refuse("a computation may have one ROOT", "another one", place)
+                reader.refuse("a computation may have one ROOT", "another one", position)
             self._length += 1
             require_length(self._length)
             last = self._instruction(known)
@@ -199,14 +199,14 @@ class _Parser:
         reader.space()
         stated = reader.shape() if _SHAPE.match(reader.text, reader.at) else None
         reader.space()
-        place = reader.at
+        start = reader.at
         word = reader.word("an opcode")
         # In text, names are unique within their computation only.
         new = HloInstruction(
             self._names.new(name or word), 0, Opcode.PARAMETER, stated or _UNSTATED
         )
         try:
-            self._complete(new, word, known, place, nesting)
+            self._complete(new, word, known, start, nesting)
         except XlaError as error:
             raise error.at(word, name) from error.__cause__
         new.id = len(known)
@@ -218,14 +218,14 @@ class _Parser:
         instruction: HloInstruction,
         word: str,
         known: dict[str, HloInstruction],
-        place: int,
+        start: int,
         nesting: int,
     ) -> None:
         """Read the part of an instruction after its opcode."""
         reader = self._reader
         opcode, wrapped = split_opcode(word, _OPCODES)
         if opcode is None:
-            reader.refuse("an opcode must be one of HLO's", repr(word), place)
+            reader.refuse("an opcode must be one of HLO's", repr(word), start)
         definition(opcode)
         reader.expect("(")
         is_array = opcode is Opcode.CONSTANT and instruction.shape.rank > 0
@@ -236,7 +236,7 @@ class _Parser:
         instruction.opcode = opcode
         form = FORMS.get(opcode, PLAIN)
         if instruction.shape is _UNSTATED and (form.of_shape is OfShape.ALL or opcode in _SHAPED):
-            self._need_shape(place)
+            self._need_shape(start)
         if opcode is Opcode.PARAMETER:
             number = reader.integer("the number of a parameter")
             instruction.attributes = ParameterAttributes(number, instruction.shape.without_layout())
@@ -255,28 +255,28 @@ class _Parser:
         instruction.control_predecessors = read.predecessors
         instruction.decoration = decoration_of(read.decoration, ())
         if wrapped is not None and opcode is Opcode.ASYNC_START:
-            computation = self._wrapped(instruction, wrapped, read, place)
+            computation = self._wrapped(instruction, wrapped, read, start)
             read.called["calls"] = (computation,)
         instruction.called = read.called_by(form)
         if opcode not in _SHAPED:
             declared = instruction.shape
             if declared is _UNSTATED and form.of_shape is OfShape.ELEMENT_TYPE:
-                declared = self._common_type(shapes, place)
-            with reader.placing(place):
+                declared = self._common_type(shapes, start)
+            with reader.locating(start):
                 instruction.attributes = read.record(form, declared, shapes)
         if instruction.shape is _UNSTATED:
             signatures = [called.program_shape for called in instruction.called]
             instruction.shape = infer_shape(opcode, shapes, instruction.attributes, signatures)
 
-    def _common_type(self, operands: list[Shape], place: int) -> Shape:
+    def _common_type(self, operands: list[Shape], start: int) -> Shape:
         """Return the scalar shape of the operands' common element type; raises if they differ."""
         types = {operand.element_type for operand in operands}
         if len(types) != 1:
-            self._need_shape(place)
+            self._need_shape(start)
         return Shape.scalar(types.pop())
 
-    def _need_shape(self, place: int) -> NoReturn:
-        self._reader.at = place
+    def _need_shape(self, start: int) -> NoReturn:
+        self._reader.at = start
         self._reader.fail("the shape of the instruction is")
 
     def _scalar(self, shape: Shape, known: dict[str, HloInstruction]) -> HloInstruction:
@@ -288,10 +288,10 @@ class _Parser:
         return new
 
     def _wrapped(
-        self, start: HloInstruction, opcode: Opcode, read: Attributes, place: int
+        self, start: HloInstruction, opcode: Opcode, read: Attributes, position: int
     ) -> HloComputation:
         """The computation that a `<opcode>-start` calls."""
-        with self._reader.placing(place):
+        with self._reader.locating(position):
             return self._added(wrap(start, opcode, read, self._names.new))
 
     def _operand(self, known: dict[str, HloInstruction], nesting: int) -> HloInstruction:

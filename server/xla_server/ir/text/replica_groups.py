@@ -27,14 +27,14 @@ def _read_groups(reader: HloReader) -> ReplicaGroups:
     if reader.peek("["):
         iota = _read_iota(reader)
         statement = iota.SerializeToString(deterministic=True)
-        with reader.placing(start):
+        with reader.locating(start):
             return ReplicaGroups(iota_groups(iota), GroupForm.IOTA, statement)
     if reader.peek("mesh["):
         axes = xla_data_pb2.MeshAxesReplicaGroupListProto()
         read_mesh(reader, axes.mesh)
         axes.axes.extend(read_axes(reader, axes.mesh))
         statement = axes.SerializeToString(deterministic=True)
-        with reader.placing(start):
+        with reader.locating(start):
             return ReplicaGroups(mesh_axes_groups(axes), GroupForm.MESH_AXES, statement)
     return ReplicaGroups(INTEGER_PAIRS.read(reader), GroupForm.LIST)
 

@@ -45,18 +45,18 @@ class HloReader(ShapeReader):
             self._shapes[self.text[start : self.at]] = shape
         return shape
 
-    def place(self, position: int) -> str:
+    def location(self, position: int) -> str:
         """Return a position's text in messages: line:column, both from 1."""
         line = self.text.count("\n", 0, position) + 1
         return f"{line}:{position - self.text.rfind(chr(10), 0, position)}"
 
     @contextlib.contextmanager
-    def placing(self, position: int) -> Iterator[None]:
+    def locating(self, position: int) -> Iterator[None]:
         """Add to any InvalidArgumentError of the block the text position that it is about."""
         try:
             yield
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {self.place(position)}") from error
+            raise InvalidArgumentError(f"{error.message} at {self.location(position)}") from error
 
     def fail(self, needed: str, subject: str = "HLO text") -> NoReturn:
         """Raise InvalidArgumentError: what is needed, what is here, and where here is."""
@@ -66,7 +66,7 @@ class HloReader(ShapeReader):
         """Raise InvalidArgumentError: the rule, what was found, and where, blanks left out."""
         self.at = at
         self.space()
-        raise InvalidArgumentError(f"{rule}, got {got} at {self.place(self.at)}")
+        raise InvalidArgumentError(f"{rule}, got {got} at {self.location(self.at)}")
 
     def match(self, pattern: re.Pattern[str], what: str) -> "re.Match[str]":
         """Skip what `pattern` matches here; if nothing does, `what` names it in the error."""

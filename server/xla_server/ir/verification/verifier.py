@@ -110,7 +110,7 @@ class _Checker:
         self._max_value_bytes = max_value_bytes
 
     def check_computation(self, computation: HloComputation) -> None:
-        place = f"computation %{computation.name}"
+        location = f"computation %{computation.name}"
         seen: set[HloInstruction] = set()
         depth = applied = 1
         for instruction in computation.instructions:
@@ -118,11 +118,11 @@ class _Checker:
             if not instruction.name or instruction.name in self._names:
                 raise InvalidArgumentError(
                     "instruction names must be unique in the module and not empty, got "
-                    f"'{instruction.name}' again in {place}"
+                    f"'{instruction.name}' again in {location}"
                 )
             self._names.add(instruction.name)
             try:
-                self._check_structure(instruction, seen, place)
+                self._check_structure(instruction, seen, location)
                 self._check_value(instruction.shape)
                 self._check_shape(instruction)
                 _check_channel(instruction)
@@ -137,31 +137,31 @@ class _Checker:
             applied = max([applied, *(own + self._applied[part] for part in instruction.called)])
         if depth > MAX_CALL_DEPTH:
             raise ResourceExhaustedError(
-                f"{place}: computations may call each other {MAX_CALL_DEPTH} deep, got {depth}"
+                f"{location}: computations may call each other {MAX_CALL_DEPTH} deep, got {depth}"
             )
         if applied > MAX_APPLIED_DEPTH:
             raise ResourceExhaustedError(
-                f"{place}: computations that are applied to elements may call each other "
+                f"{location}: computations that are applied to elements may call each other "
                 f"{MAX_APPLIED_DEPTH} deep, got {applied}"
             )
         if computation.root not in seen:
             raise InvalidArgumentError(
-                f"{place}: the root must be an instruction of the computation, got "
+                f"{location}: the root must be an instruction of the computation, got "
                 f"%{computation.root.name}"
             )
-        _check_parameters(computation, place)
+        _check_parameters(computation, location)
         self._depths[computation] = depth
         self._applied[computation] = applied
         self._effects[computation] = self._effect(computation)
         self.signatures[computation] = computation.program_shape
 
     def _check_structure(
-        self, instruction: HloInstruction, seen: set[HloInstruction], place: str
+        self, instruction: HloInstruction, seen: set[HloInstruction], location: str
     ) -> None:
         for part in (*instruction.operands, *instruction.control_predecessors):
             if part not in seen:
                 raise InvalidArgumentError(
-                    f"operands must come before their users, got %{part.name} in {place}"
+                    f"operands must come before their users, got %{part.name} in {location}"
                 )
         for called in instruction.called:
             if called not in self.signatures:
@@ -238,14 +238,14 @@ class _Checker:
             )
 
 
-def _check_parameters(computation: HloComputation, place: str) -> None:
+def _check_parameters(computation: HloComputation, location: str) -> None:
     found = [part for part in computation.instructions if part.opcode is Opcode.PARAMETER]
     found.sort(key=lambda part: part.attributes.number)
     numbers = [part.attributes.number for part in found]
     if numbers != list(range(len(found))) or tuple(found) != computation.parameters:
         names = ", ".join(f"%{part.name}" for part in computation.parameters[:8])
         raise InvalidArgumentError(
-            f"{place}: the parameters must be the parameter instructions in order, each number "
+            f"{location}: the parameters must be the parameter instructions in order, each number "
             f"once, got numbers {numbers[:8]} and parameters ({names})"
         )
 

@@ -111,9 +111,9 @@ def _record_form(
     definition: OpDefinition, fields: Sequence[Field], calls: Mapping[str, Any]
 ) -> Form:
     record = definition.attributes
-    places = dict(zip(record.__match_args__, definition.fields, strict=True))
-    declared = {name: each for name, each in places.items() if isinstance(each, Declared)}
-    named = _named([name for name in places if name not in declared], fields)
+    fields_by_name = dict(zip(record.__match_args__, definition.fields, strict=True))
+    declared = {name: each for name, each in fields_by_name.items() if isinstance(each, Declared)}
+    named = _named([name for name in fields_by_name if name not in declared], fields)
     attributes: list[Attribute] = []
     paths: list[tuple[str, ...]] = []
     for name, field in named.items():
