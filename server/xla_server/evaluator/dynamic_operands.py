@@ -56,18 +56,18 @@ def fit_operands(instruction: HloInstruction, operands: list[Array]) -> tuple[li
 def _agree(
     instruction: HloInstruction,
     operands: list[Array],
-    places: Iterable[OperandDim],
+    dimensions: Iterable[OperandDim],
     *,
     stretch: bool = False,
 ) -> None:
     """Give these dimensions of the operands one size; stores into `operands`."""
-    places = list(places)
-    sizes = {operands[number].shape[dimension] for number, dimension in places}
+    dimensions = list(dimensions)
+    sizes = {operands[number].shape[dimension] for number, dimension in dimensions}
     if len(sizes) == 1:
         return
     dynamic = {
         operands[number].shape[dimension]
-        for number, dimension in places
+        for number, dimension in dimensions
         if _is_dynamic(instruction.operands[number], operands[number], dimension)
     }
     if stretch and len(dynamic) == 2:
@@ -75,11 +75,11 @@ def _agree(
     if len(dynamic) != 1:
         described = ", ".join(
             f"{operands[number].shape[dimension]} in dimension {dimension} of operand {number}"
-            for number, dimension in places
+            for number, dimension in dimensions
         )
         raise InvalidArgumentError(f"sizes that meet must agree, got {described}")
     (size,) = dynamic
-    for number, dimension in places:
+    for number, dimension in dimensions:
         operands[number] = _resized(operands[number], dimension, size)
 
 
@@ -100,8 +100,8 @@ def _elementwise(
 ) -> None:
     arrays = [number for number, array in enumerate(operands) if array.ndim]
     for dimension in range(operands[arrays[0]].ndim):
-        places = [(number, dimension) for number in arrays]
-        _agree(instruction, operands, places, stretch=stretch)
+        dimensions = [(number, dimension) for number in arrays]
+        _agree(instruction, operands, dimensions, stretch=stretch)
 
 
 def _concatenate(instruction: HloInstruction, operands: list[Array]) -> None:
@@ -199,10 +199,10 @@ def _scatter(instruction: HloInstruction, operands: list[Array]) -> None:
     dropped = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     kept = [n for n in range(operands[0].ndim) if n not in dropped]
     for mine, theirs in zip(kept, numbers.update_window_dims, strict=True):
-        places = [(n, theirs) for n in updates]
+        dimensions = [(n, theirs) for n in updates]
         if shapes[0][mine] == shapes[updates[0]][theirs]:
-            places.append((0, mine))
-        _agree(instruction, operands, places)
+            dimensions.append((0, mine))
+        _agree(instruction, operands, dimensions)
     counted = [n for n in range(operands[indices].ndim) if n != numbers.index_vector_dim]
     batch = [n for n in range(operands[-1].ndim) if n not in numbers.update_window_dims]
     for mine, theirs in zip(counted, batch, strict=True):

@@ -8,15 +8,15 @@ from xla_server.ops.evaluation import Array, Route
 from xla_server.ops.numerics.dynamic_bounds import with_size
 
 
-def _fill(group: Group, place: int) -> None:
-    for member in range(place, len(group.parts), group.shares):
+def _fill(group: Group, position: int) -> None:
+    for member in range(position, len(group.parts), group.shares):
         for number, operand in enumerate(group.parts[member].operands):
             for result in group.results(number):
                 _part(group, result, member)[...] = operand
 
 
-def _part(group: Group, result: Array, place: int) -> Array:
-    return block(result, group.instruction.attributes.dimension, len(group.parts), place)
+def _part(group: Group, result: Array, position: int) -> Array:
+    return block(result, group.instruction.attributes.dimension, len(group.parts), position)
 
 
 def _sizes(

@@ -23,14 +23,14 @@ _LINE = 64
 """Elements that the shares of members are multiples of, so that they do not meet in a line."""
 
 
-def _fill(group: Group, place: int) -> None:
+def _fill(group: Group, position: int) -> None:
     (reducer,) = group.instruction.called
     for number in range(len(group.parts[0].operands)):
         sources = [part.operands[number] for part in group.parts]
         results = group.results(number)
         if group.shares > 1:
-            sources = [share(source, group.shares, place) for source in sources]
-            results = [share(result, group.shares, place) for result in results]
+            sources = [share(source, group.shares, position) for source in sources]
+            results = [share(result, group.shares, position) for result in results]
         reduce_in_order(reducer, sources, results[0], group.frame)
         for other in results[1:]:
             other[...] = results[0]
@@ -40,16 +40,16 @@ def _reads(read: Read) -> Sequence[Array]:
     return [share(operand, len(read.members), read.target) for operand in read.operands]
 
 
-def share(array: Array, count: int, place: int) -> Array:
+def share(array: Array, count: int, position: int) -> Array:
     """The elements of one of `count` shares of a dense array."""
     lines = -(-array.size // _LINE)
-    start, end = (lines * n // count * _LINE for n in (place, place + 1))
+    start, end = (lines * n // count * _LINE for n in (position, position + 1))
     return array.reshape(-1)[start:end]
 
 
-def part(group: Group, result: Array, place: int) -> Array:
+def part(group: Group, result: Array, position: int) -> Array:
     """The elements of a result that are those of one share."""
-    return share(result, group.shares, place)
+    return share(result, group.shares, position)
 
 
 def _reduces(instruction: HloInstruction, frame: Frame) -> Reduction | None:

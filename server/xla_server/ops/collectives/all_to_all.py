@@ -6,15 +6,15 @@ from xla_server.ops.collectives.collective import Collective, Group, Read, block
 from xla_server.ops.evaluation import Array, Route
 
 
-def _fill(group: Group, place: int) -> None:
+def _fill(group: Group, position: int) -> None:
     dimension = group.instruction.attributes.split_dimension
-    mine, count = group.parts[place].results, len(group.parts)
+    mine, count = group.parts[position].results, len(group.parts)
     for number, part in enumerate(group.parts):
         if dimension is None:
-            mine[number][...] = part.operands[place]
+            mine[number][...] = part.operands[position]
         else:
-            given = block(part.operands[0], dimension, count, place)
-            block(mine[0], dimension, count, number)[...] = given
+            received = block(part.operands[0], dimension, count, position)
+            block(mine[0], dimension, count, number)[...] = received
 
 
 def _reads(read: Read) -> Sequence[Array]:

@@ -180,18 +180,18 @@ def exchanged(
             parts = [part._replace(results=common) for part in parts]
         workers: Sequence[int] = range(1 if is_small and exchange.is_common else len(members))
         if not is_small and any(part.is_copy for part in parts):
-            workers = [place for place in workers if not parts[place].is_copy]
+            workers = [position for position in workers if not parts[position].is_copy]
         group = Group(instruction, members, parts, frame, workers)
         if is_small:
-            for place in workers:
+            for position in workers:
                 # Results of members on other hosts are made there.
-                if exchange.is_common or parts[place].results:
-                    exchange.fill(group, place)
+                if exchange.is_common or parts[position].results:
+                    exchange.fill(group, position)
         return group
 
-    def work(group: Group, place: int) -> None:
+    def work(group: Group, position: int) -> None:
         if group.workers:
-            exchange.fill(group._replace(frame=frame), group.workers.index(place))
+            exchange.fill(group._replace(frame=frame), group.workers.index(position))
 
     needs_own = targets is None and not exchange.is_common
     given = Part(operands, fresh() if needs_own else targets or ())
@@ -245,10 +245,12 @@ def _crossing(
             Read(instruction, members, frame.participants.grid, part.operands, source, target)
         )
 
-    def written(group: Group, place: int) -> Sequence[Sequence[Array]]:
+    def written(group: Group, position: int) -> Sequence[Sequence[Array]]:
         part = cast(PartOfResult, exchange.part)
-        numbers = range(len(group.parts[place].operands))
-        return [[part(group, each, place) for each in group.results(number)] for number in numbers]
+        numbers = range(len(group.parts[position].operands))
+        return [
+            [part(group, each, position) for each in group.results(number)] for number in numbers
+        ]
 
     return Crossing(
         Route.WHOLE if is_whole else exchange.route,

@@ -10,11 +10,11 @@ from xla_server.ops.collectives.collective import Collective, Group, Read
 from xla_server.ops.evaluation import Array, Route
 
 
-def _fill(group: Group, place: int) -> None:
+def _fill(group: Group, position: int) -> None:
     for number, operand in enumerate(group.parts[0].operands):
-        source = share(operand, group.shares, place)
+        source = share(operand, group.shares, position)
         for result in group.results(number):
-            share(result, group.shares, place)[...] = source
+            share(result, group.shares, position)[...] = source
 
 
 def _reads(read: Read) -> Sequence[Array]:

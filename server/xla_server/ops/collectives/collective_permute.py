@@ -10,11 +10,11 @@ from xla_server.ops.collectives.collective import Collective, Group, Read
 from xla_server.ops.evaluation import Array, Route
 
 
-def _fill(group: Group, place: int) -> None:
-    me = group.members[place]
+def _fill(group: Group, position: int) -> None:
+    me = group.members[position]
     pairs = pairs_of(group.instruction, group.frame.participants.grid)
     source = next((source for source, target in pairs if target == me), None)
-    for number, result in enumerate(group.parts[place].results):
+    for number, result in enumerate(group.parts[position].results):
         if source is None:
             result[...] = 0
         else:

@@ -12,19 +12,19 @@ from xla_server.ops.collectives.collective import Collective, Group
 from xla_server.ops.evaluation import Array, Route
 
 
-def _fill(group: Group, place: int) -> None:
+def _fill(group: Group, position: int) -> None:
     """Write the output and into it each slice, later updates over earlier ones.
 
     Raises InvalidArgumentError for a slice outside the input or the output, and for sizes that
     differ between sender and receiver.
     """
-    _, output, _, _, _, received_sizes = group.parts[place].operands
-    (result,) = group.parts[place].results
+    _, output, _, _, _, received_sizes = group.parts[position].operands
+    (result,) = group.parts[position].results
     result[...] = output
     expected = received_sizes.reshape(len(group.parts), -1).tolist()
     for part, received in zip(group.parts, expected, strict=True):
         given, _, *tables = part.operands
-        rows = [table.reshape(len(group.parts), -1)[place].tolist() for table in tables[:3]]
+        rows = [table.reshape(len(group.parts), -1)[position].tolist() for table in tables[:3]]
         for start, size, row, wanted in zip(*rows, received, strict=True):
             if size != wanted:
                 raise InvalidArgumentError(

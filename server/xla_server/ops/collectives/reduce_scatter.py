@@ -10,22 +10,22 @@ from xla_server.ops.evaluation import Array, Route
 from xla_server.ops.numerics.dynamic_bounds import with_size
 
 
-def _fill(group: Group, place: int) -> None:
+def _fill(group: Group, position: int) -> None:
     (reducer,) = group.instruction.called
     dimension = group.instruction.attributes.dimension
-    for number, result in enumerate(group.parts[place].results):
+    for number, result in enumerate(group.parts[position].results):
         if result.size:
             count = len(group.parts)
             sources = [
-                _block(part.operands[number], dimension, count, place) for part in group.parts
+                _block(part.operands[number], dimension, count, position) for part in group.parts
             ]
             reduce_in_order(reducer, sources, result.reshape(sources[0].shape), group.frame)
 
 
-def _block(operand: Array, dimension: int, count: int, place: int) -> Array:
+def _block(operand: Array, dimension: int, count: int, position: int) -> Array:
     """The block of one of `count` members, as a matrix."""
     outer = math.prod(operand.shape[:dimension])
-    block: Array = operand.reshape(outer, count, operand.size // (outer * count))[:, place]
+    block: Array = operand.reshape(outer, count, operand.size // (outer * count))[:, position]
     return block
 
 

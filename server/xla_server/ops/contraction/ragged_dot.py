@@ -43,8 +43,8 @@ def _members(lhs: Array, sizes: Array, attributes: RaggedDotAttributes) -> Array
     prefix = [lhs.shape[number] for number in attributes.prefix(lhs.ndim)]
     wide = np.broadcast_to(sizes, (*prefix, sizes.shape[-1])).astype(np.int64)
     stops = np.cumsum(wide, -1)
-    places = np.arange(lhs.shape[attributes.lhs_ragged_dimension])
-    inside = (places >= (stops - wide)[..., None]) & (places < stops[..., None])
+    positions = np.arange(lhs.shape[attributes.lhs_ragged_dimension])
+    inside = (positions >= (stops - wide)[..., None]) & (positions < stops[..., None])
     return np.moveaxis(inside, -2, 0)
 
 

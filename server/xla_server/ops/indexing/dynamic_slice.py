@@ -33,10 +33,10 @@ def evaluate_dynamic_update_slice(
 
 def _box(operand: Array, starts: Sequence[Array], sizes: Sequence[int]) -> Any:
     numbers = [int(start) for part in starts for start in np.ravel(part)]
-    places = [
+    clamped = [
         min(max(start, 0), whole - size)
         for start, whole, size in zip(numbers, operand.shape, sizes, strict=True)
     ]
-    boxes = zip(places, sizes, strict=True)
+    boxes = zip(clamped, sizes, strict=True)
     # The ellipsis keeps the result of rank 0 an array.
-    return (*(slice(place, place + size) for place, size in boxes), ...)
+    return (*(slice(begin, begin + size) for begin, size in boxes), ...)

@@ -34,8 +34,8 @@ def batching_index(
 
     `batch_dims` are the result's dimensions that the indices without their vectors became.
     """
-    place = dimension - (1 if index_vector_dim < dimension else 0)
-    return spread(np.arange(size), (batch_dims[place],), rank)
+    position = dimension - (1 if index_vector_dim < dimension else 0)
+    return spread(np.arange(size), (batch_dims[position],), rank)
 
 
 def spread(array: "NDArray[T]", dimensions: Sequence[int], rank: int) -> "NDArray[T]":

@@ -28,14 +28,16 @@ def evaluate_scan(
         for shape in shapes[: len(shapes) - attributes.carries]
     ]
     slots = [np.moveaxis(output, attributes.dimension, 0) for output in outputs]
-    places = range(len(inputs[0]))
-    for place in reversed(places) if attributes.is_reverse else places:
+    indices = range(len(inputs[0]))
+    for index in reversed(indices) if attributes.is_reverse else indices:
         frame.check_cancelled()
         # A slice of a line is a number to numpy; the ellipsis keeps it an array.
-        given: Value = yield frame.enter(step, (*(array[place, ...] for array in inputs), *carried))
-        results = given if isinstance(given, tuple) else (given,)
+        returned: Value = yield frame.enter(
+            step, (*(array[index, ...] for array in inputs), *carried)
+        )
+        results = returned if isinstance(returned, tuple) else (returned,)
         for slot, value in zip(slots, results, strict=False):
-            slot[place] = value
+            slot[index] = value
         carried = results[len(slots) :]
     found = (*outputs, *carried)
     return found if instruction.shape.is_tuple else found[0]

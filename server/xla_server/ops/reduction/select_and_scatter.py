@@ -25,7 +25,7 @@ def evaluate_select_and_scatter(
     attributes: SelectAndScatterAttributes = instruction.attributes
     select, scatter = instruction.called
     operand, source, initial = (cast(Array, item) for item in operands)
-    places = np.arange(operand.size).reshape(operand.shape)
+    indices = np.arange(operand.size).reshape(operand.shape)
     kept = np.zeros(source.shape, operand.dtype)
     kept_at = np.full(source.shape, -1, np.int64)
     for at_outputs, at_base in reads(attributes.window, operand.shape, source.shape):
@@ -33,7 +33,7 @@ def evaluate_select_and_scatter(
         stays = cast(Mask, frame.call_lifted(select, [kept[at_outputs], candidate]))
         replace = ~stays | (kept_at[at_outputs] < 0)
         kept[at_outputs] = np.where(replace, candidate, kept[at_outputs])
-        kept_at[at_outputs] = np.where(replace, places[at_base], kept_at[at_outputs])
+        kept_at[at_outputs] = np.where(replace, indices[at_base], kept_at[at_outputs])
     chosen = kept_at.reshape(-1)
     found = chosen >= 0
     target = np.full(operand.size, initial, operand.dtype)

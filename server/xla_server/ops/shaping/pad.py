@@ -26,12 +26,12 @@ def padded(operand: Array, value: Any, paddings: Sequence[PaddingDimension]) -> 
     ]
     result = np.full(sizes, value, operand.dtype)
     dimensions = zip(paddings, operand.shape, result.shape, strict=True)
-    places = [_places(padding, old, new) for padding, old, new in dimensions]
-    result[tuple(target for _, target in places)] = operand[tuple(source for source, _ in places)]
+    slices = [_slices(padding, old, new) for padding, old, new in dimensions]
+    result[tuple(target for _, target in slices)] = operand[tuple(source for source, _ in slices)]
     return result
 
 
-def _places(padding: PaddingDimension, old: int, new: int) -> tuple[slice, slice]:
+def _slices(padding: PaddingDimension, old: int, new: int) -> tuple[slice, slice]:
     """Return the slice of kept elements and that of their positions: i goes to low + i * step."""
     step = padding.interior + 1
     first = max(0, -(padding.low // step))
