@@ -87,8 +87,8 @@ class DeferredBackend:
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:
         """Copy a value to `device`."""
-        place = self._to_device if self._loaded is None else self._loaded.to_device
-        return place(literal, device)
+        copy = self._to_device if self._loaded is None else self._loaded.to_device
+        return copy(literal, device)
 
     def _backend(self) -> Backend:
         if self._loaded is not None:

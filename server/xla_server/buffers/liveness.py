@@ -101,7 +101,7 @@ def _lifetime(flow: FlowGraph, reads: Sequence[int], writes: Sequence[int]) -> I
         n = waiting.pop()
         region = flow.regions[n]
         stops = (region.joins, after_touched.get(region.first, ()))
-        begins = (places[at - 1] for places in stops if (at := bisect_right(places, n)))
+        begins = (points[at - 1] for points in stops if (at := bisect_right(points, n)))
         begin = max(begins, default=region.first)
         found.add(2 * begin, 2 * n + 1)
         if begin in seen:

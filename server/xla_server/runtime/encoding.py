@@ -48,7 +48,7 @@ class Encoded:
         self.kernels = kernels.get_all(called)
         self._native = kernels.native
         self._chunks = code.chunks
-        self._places = assignment.locations
+        self._locations = assignment.locations
         self._labels = label_positions(thunks)
         self._indices: list[int] = []
         self._targets: list[int] = []
@@ -64,7 +64,7 @@ class Encoded:
     def _slot(self, value: thunk_ir.Value) -> int:
         if is_given(value):
             return self.slots[_CANCELLATION_LOCATION]
-        return self.slots[self._places[value]]
+        return self.slots[self._locations[value]]
 
     def _collective(self, thunk: thunk_ir.CollectiveThunk) -> int:
         """Append the words of a collective to the targets; return the index of the first.

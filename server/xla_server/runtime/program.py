@@ -278,8 +278,8 @@ class Program:
         return thunk, resume_row, self._views(thunk.reads), self._views(thunk.writes)
 
     def _views(self, values: Sequence[Value]) -> _Views:
-        slots, places = self._encoded.slots, self._assignment.locations
-        return [(executor.SLOTS + slots[places[v]], arrays_of(v.shape)) for v in values]
+        slots, locations = self._encoded.slots, self._assignment.locations
+        return [(executor.SLOTS + slots[locations[v]], arrays_of(v.shape)) for v in values]
 
 
 class _Run:

@@ -85,13 +85,13 @@ def _files(directory: Path) -> DumpFiles:
 
 
 def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:
-    code, places = compilation.code, compilation.assignment.locations
+    code, locations = compilation.code, compilation.assignment.locations
     changed = ", ".join(dict.fromkeys(compilation.changed)) or "none"
     yield f"passes that changed it: {changed}"
     yield f"instructions: {_count(module)} read, {_count(compilation.module)} after the passes"
     calls = [thunk for thunk in code.thunks if isinstance(thunk, KernelThunk)]
     copies = [thunk for thunk in code.thunks if isinstance(thunk, CopyThunk)]
-    left = sum(places[thunk.target] != places[thunk.source] for thunk in copies)
+    left = sum(locations[thunk.target] != locations[thunk.source] for thunk in copies)
     host = sum(isinstance(thunk, HostThunk) for thunk in code.thunks)
     yield f"work asked for: {compilation.work.once}"
     yield f"work done: {compilation.work.done}"

@@ -224,11 +224,11 @@ class CompiledExecutable:
         blocks: Mapping[int, Memory],
         device: Device,
     ) -> DeviceBuffer:
-        place = program.results[number]
-        if place.kind == "parameter":
-            return leaves[place.number].as_shape(shape, device)
-        owners = blocks if place.kind == "result" else program.constants
-        return self._buffers.of_block(owners[place.number], shape, device)
+        location = program.results[number]
+        if location.kind == "parameter":
+            return leaves[location.number].as_shape(shape, device)
+        owners = blocks if location.kind == "result" else program.constants
+        return self._buffers.of_block(owners[location.number], shape, device)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -249,10 +249,10 @@ class _Launch:
         program, leaves = self._program, self._leaves
         self.output = self._executable.output(program, leaves, blocks, self._device)
         leaves.clear()
-        for place in program.results:
-            if place.kind == "parameter":
+        for location in program.results:
+            if location.kind == "parameter":
                 for references in self._owners:
-                    references[place.number] = None
+                    references[location.number] = None
         self._take(self.output)
 
 

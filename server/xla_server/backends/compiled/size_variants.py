@@ -81,16 +81,16 @@ class SizeVariants:
         sizes = tuple(extents_of(values[slot]) for slot in read if slot not in constants)
         instructions = tuple(step.instruction for step in steps)
         structure = (instructions, sizes)
-        places = self._asked.get(structure)
-        if places is not None:
-            found = self._programs.get((structure, places, _numbers(places, values)))
+        guards = self._asked.get(structure)
+        if guards is not None:
+            found = self._programs.get((structure, guards, _numbers(guards, values)))
             if found is not None:
                 return found
         segment = first_segment(self._module, steps, values, constants, wanted)
-        places = tuple(sorted(segment.guards.union(places or ())))
+        guards = tuple(sorted(segment.guards.union(guards or ())))
         made = self._made_of(segment)
-        self._asked.put(structure, places)
-        self._programs.put((structure, places, _numbers(places, values)), made)
+        self._asked.put(structure, guards)
+        self._programs.put((structure, guards, _numbers(guards, values)), made)
         return made
 
     def _made_of(self, segment: StaticSegment) -> SizeVariant:
@@ -100,9 +100,9 @@ class SizeVariants:
         return SizeVariant(segment, self._compile(segment.module, name), name)
 
 
-def _numbers(places: Sequence[ArgumentIndex], values: Mapping[int, Value]) -> tuple[bytes, ...]:
+def _numbers(guards: Sequence[ArgumentIndex], values: Mapping[int, Value]) -> tuple[bytes, ...]:
     """Return the bytes of the arguments on which sizes depend."""
-    return tuple(list(arrays_of(values[slot]))[number].tobytes() for slot, number in places)
+    return tuple(list(arrays_of(values[slot]))[number].tobytes() for slot, number in guards)
 
 
 _Key = TypeVar("_Key", bound=Hashable)

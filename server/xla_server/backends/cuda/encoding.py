@@ -50,7 +50,7 @@ def encode(
     constants = of_kind("constant", [*named, *assignment.results])
     arena = of_kind("arena", named)
     order = [*parameters, *results, *constants, *arena, _FLAG]
-    slots = {place: number for number, place in enumerate(order)}
+    slots = {location: number for number, location in enumerate(order)}
     tables = _Tables(kept, assignment, slots, modules)
     arrays = list(code.constants.values())
     program = DeviceProgram(
@@ -58,17 +58,17 @@ def encode(
         tuple(tables.kernels),
         tuple(tables.thunks),
         len(code.parameters),
-        tuple(as_bytes(arrays[place.number]).tobytes() for place in constants),
-        tuple(code.results[place.number].byte_size for place in results),
-        tuple(place.number for place in arena),
+        tuple(as_bytes(arrays[location.number]).tobytes() for location in constants),
+        tuple(code.results[location.number].byte_size for location in results),
+        tuple(location.number for location in arena),
         assignment.arena_bytes,
     )
     return Encoded(
         program,
         tuple(thunk for thunk in kept if not isinstance(thunk, thunk_ir.Label)),
         tuple(tables.steps),
-        tuple(place.number for place in results),
-        tuple(place.number for place in constants),
+        tuple(location.number for location in results),
+        tuple(location.number for location in constants),
     )
 
 

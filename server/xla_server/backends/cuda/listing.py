@@ -65,10 +65,10 @@ def place_listing(
     yield ""
     lines = [("thunk", "place", "operations", "bytes", "what", "instruction")]
     for number, thunk in enumerate(thunks):
-        place, what, instruction = _described(code, thunk, modules)
+        target, what, instruction = _described(code, thunk, modules)
         counts = LaunchCounts.of(thunk)
         numbers = (str(counts.operations), str(counts.bytes)) if counts.launches else ("", "")
-        lines.append((str(number), place, *numbers, what, instruction))
+        lines.append((str(number), target, *numbers, what, instruction))
     yield from table(lines)
 
 
@@ -78,19 +78,19 @@ def _described(
     if isinstance(thunk, HostStep):
         return THROUGH_HOST, thunk.contents, ""
     instruction = ", ".join(f"{i.opcode} %{i.name}" for i in code.instructions(thunk))
-    place = "device"
+    target = "device"
     match thunk:
         case KernelThunk(kernel=GridKernel() as grid):
             what = f"kernel {thunk.name}, {grid.blocks} blocks of {grid.threads} threads"
             found = modules[grid.key].resources.get(symbol_of(grid.key))
             what = f"{what}, {found}" if found else what
         case KernelThunk():
-            place, what = "library", thunk.kernel.text
+            target, what = "library", thunk.kernel.text
         case CopyThunk():
             what = f"copy of {thunk.target.byte_size} bytes"
         case _:
             what = thunk.kind
-    return place, what, instruction
+    return target, what, instruction
 
 
 def _kind(thunk: PlacedThunk) -> str:

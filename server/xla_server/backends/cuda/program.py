@@ -75,13 +75,13 @@ class CudaProgram:
         self.constants: Mapping[int, DeviceMemory] = {}
         # A constant that is a result is in each device's memory, so `run` returns it.
         self.results = tuple(
-            Location("result", number) if place.kind == "constant" else place
-            for number, place in enumerate(assignment.results)
+            Location("result", number) if location.kind == "constant" else location
+            for number, location in enumerate(assignment.results)
         )
         self._constant_results = {
-            number: self.encoded.constants.index(place.number)
-            for number, place in enumerate(assignment.results)
-            if place.kind == "constant"
+            number: self.encoded.constants.index(location.number)
+            for number, location in enumerate(assignment.results)
+            if location.kind == "constant"
         }
         self._parts, self._workers = parts, workers
         self._loaded: dict[int, LoadedDeviceProgram] = {}
@@ -132,9 +132,9 @@ class CudaProgram:
 
         def launched(memory: list[DeviceMemory], by: LaunchedRun) -> None:
             assert take is not None, "it is passed on only then"
-            for place in self.results:
-                if place.kind == "parameter":
-                    addresses[place.number].run = by
+            for location in self.results:
+                if location.kind == "parameter":
+                    addresses[location.number].run = by
             take(self._numbered(loaded, memory))
 
         found, nanoseconds = loaded.run(
@@ -161,10 +161,10 @@ class CudaProgram:
         given = [worker.placed(as_bytes(array)) for array in arrays]
         blocks, nanoseconds = self.run(given, device, context)
         results: list[Array] = []
-        for place, shape in zip(self.results, shapes, strict=True):
-            owner = given if place.kind == "parameter" else blocks
+        for location, shape in zip(self.results, shapes, strict=True):
+            owner = given if location.kind == "parameter" else blocks
             array = host_array(shape)
-            worker.download(owner[place.number], as_bytes(array))
+            worker.download(owner[location.number], as_bytes(array))
             results.append(array)
         return results, nanoseconds
 

@@ -55,9 +55,9 @@ class Incidents:
         incident = new_incident()
         rule = "a program must compile" if not kernel else "a kernel must compile"
         op, name = ("", "") if instruction is None else (str(instruction.opcode), instruction.name)
-        place = f"{op} %{name:.200}: " if op else ""
+        prefix = f"{op} %{name:.200}: " if op else ""
         reported = InternalError(
-            f"{place}{rule}, got a failure of the server in module {module.name:.200}, "
+            f"{prefix}{rule}, got a failure of the server in module {module.name:.200}, "
             f"incident {incident}",
             op=op,
             instruction=name,

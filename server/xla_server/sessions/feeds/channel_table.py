@@ -157,12 +157,12 @@ class ChannelQueues:
     @contextlib.contextmanager
     def _queued(self, queue: deque[object]) -> Iterator[Callable[[], bool]]:
         """Wait in a queue until the block ends; yield a test for being first."""
-        place = object()
-        queue.append(place)
+        ticket = object()
+        queue.append(ticket)
         try:
-            yield lambda: queue[0] is place
+            yield lambda: queue[0] is ticket
         finally:
-            queue.remove(place)
+            queue.remove(ticket)
             self._changed.notify_all()
 
     def _await(self, ready: Callable[[], bool], cancellation: Cancellation) -> None:

@@ -35,7 +35,7 @@ class KeptMemory:
             if addresses is None:
                 return None
             self._pieces[byte_size] = addresses
-            return self._taken(byte_size, -1)
+            return self._pop(byte_size, -1)
 
     def keep(self, address: int, byte_size: int) -> list[int]:
         """Keep a free block; return the addresses of evicted blocks, for the caller to free."""
@@ -46,7 +46,7 @@ class KeptMemory:
             self._counted += max(byte_size, MIN_BYTES)
             many = []
             while self._counted > MAX_BYTES:
-                many.append(self._taken(next(iter(self._pieces)), 0))
+                many.append(self._pop(next(iter(self._pieces)), 0))
             return many
 
     def clear(self) -> list[int]:
@@ -57,9 +57,9 @@ class KeptMemory:
             self._counted = 0
             return found
 
-    def _taken(self, byte_size: int, place: int) -> int:
+    def _pop(self, byte_size: int, index: int) -> int:
         addresses = self._pieces[byte_size]
-        address = addresses.pop(place)
+        address = addresses.pop(index)
         if not addresses:
             del self._pieces[byte_size]
         self._counted -= max(byte_size, MIN_BYTES)

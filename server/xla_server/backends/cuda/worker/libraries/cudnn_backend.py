@@ -204,8 +204,8 @@ class Descriptor:
 
     def fill(self, attribute: AttributeName, others: "Sequence[Descriptor]") -> int:
         """Let others be the descriptors of an attribute; return how many of them it has."""
-        places = tuple(each.address for each in others)
-        return len(self._read(attribute, Type.DESCRIPTOR, places))
+        pointers = tuple(each.address for each in others)
+        return len(self._read(attribute, Type.DESCRIPTOR, pointers))
 
     def count(self, attribute: AttributeName) -> int:
         """Return the number of descriptors that an attribute has."""
@@ -219,9 +219,9 @@ class Descriptor:
         """Return the elements of an attribute, at most as many as there are in `initial`."""
         array = (_C_TYPES.get(kind, ctypes.c_int) * len(initial))(*initial)
         count = ctypes.c_int64()
-        places = ctypes.addressof(count), ctypes.addressof(array)
+        pointers = ctypes.addressof(count), ctypes.addressof(array)
         call = self._backend.call
-        call("cudnnBackendGetAttribute", self.address, attribute, kind, len(initial), *places)
+        call("cudnnBackendGetAttribute", self.address, attribute, kind, len(initial), *pointers)
         return list(array)[: count.value]
 
 
@@ -235,8 +235,10 @@ def _path() -> Path | None:
         found = importlib.util.find_spec(PACKAGE)
     except ModuleNotFoundError:
         return None
-    places = [] if found is None else found.submodule_search_locations or []
-    return next((path for place in places if (path := Path(place) / FILE).exists()), None)
+    directories = [] if found is None else found.submodule_search_locations or []
+    return next(
+        (path for directory in directories if (path := Path(directory) / FILE).exists()), None
+    )
 
 
 @functools.cache

@@ -48,12 +48,12 @@ class PreparedRoutine:
         elements = self._size(handle, *sizes)
         with borrowed(self._libraries.memory, elements * plan.element.byte_width, stream) as work:
             for number in range(plan.batch):
-                places = [
+                pointers = [
                     address + number * step
                     for address, step in zip(addresses, self._steps, strict=True)
                 ]
-                _, given = _arguments(plan, places, work, elements)
-                self._routine(handle, *given)
+                _, arguments = _arguments(plan, pointers, work, elements)
+                self._routine(handle, *arguments)
 
 
 def _name(plan: SolverPlan) -> str:
@@ -70,38 +70,38 @@ def _name(plan: SolverPlan) -> str:
 
 
 def _arguments(
-    plan: SolverPlan, places: Sequence[int], work: int, elements: int
+    plan: SolverPlan, pointers: Sequence[int], work: int, elements: int
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the arguments of the workspace query, and of the call with its workspace."""
-    *_, status = places
+    *_, status = pointers
     match plan:
         case LuPlan(rows=m, columns=n):
-            a, pivots, _ = places
+            a, pivots, _ = pointers
             return (m, n, a, m), (m, n, a, m, work, pivots, status)
         case QrPlan(rows=m, columns=n):
-            a, factors, _ = places
+            a, factors, _ = pointers
             return (m, n, a, m), (m, n, a, m, factors, work, elements, status)
         case ReflectorsPlan(rows=m, columns=n, count=k):
-            a, factors, _ = places
-            given = m, n, k, a, m, factors
-            return given, (*given, work, elements, status)
+            a, factors, _ = pointers
+            arguments = m, n, k, a, m, factors
+            return arguments, (*arguments, work, elements, status)
         case ReflectedPlan(rows=m, columns=n, count=k):
-            a, factors, other, _ = places
+            a, factors, other, _ = pointers
             side = cublas.SideMode.LEFT if plan.is_left else cublas.SideMode.RIGHT
             adjoint = cublas.Operation.C if plan.element.is_complex else cublas.Operation.T
             form = adjoint if plan.is_adjoint else cublas.Operation.N
             applied = int(side), int(form), m, n, k, a, plan.order, factors, other, m
             return applied, (*applied, work, elements, status)
         case EigenPlan(order=n):
-            a, values, _ = places
+            a, values, _ = pointers
             mode = VECTORS if plan.has_vectors else NO_VECTORS
             triangle = cublas.FillMode.LOWER if plan.is_lower else cublas.FillMode.UPPER
             of = mode, int(triangle), n, a, n, values
             return of, (*of, work, elements, status)
         case SingularPlan(rows=m, columns=n):
-            a, values, *vectors, _ = places
+            a, values, *vectors, _ = pointers
             u, vt = vectors or (0, 0)
             letter = ord("N" if not plan.left else "A" if plan.left == m else "S")
-            asked = letter, letter, m, n, a, m, values, u, m, vt, n
-            return (m, n), (*asked, work, elements, 0, status)
+            request = letter, letter, m, n, a, m, values, u, m, vt, n
+            return (m, n), (*request, work, elements, 0, status)
     raise AssertionError(plan)

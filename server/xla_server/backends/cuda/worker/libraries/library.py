@@ -65,7 +65,7 @@ class Libraries:
         """
         if plan.problem is not None:
             raise LibraryError(f"{plan.text}: {plan.problem}")
-        module, name = next(place for kind, place in _LIBRARIES.items() if isinstance(plan, kind))
+        module, name = next(found for kind, found in _LIBRARIES.items() if isinstance(plan, kind))
         return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)(self, plan)
 
     def handle(self, create: Callable[[int], Any], stream: int = 0) -> Any:
