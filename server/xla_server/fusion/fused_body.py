@@ -85,7 +85,7 @@ def replace(
 ) -> None:
     """Replace instructions by those that `editor` has made, and drop dead ones."""
     editor.insert_inner(module, computation)
-    computation.instructions += editor.take()
+    computation.instructions += editor.drain()
     for instruction in computation.instructions:
         renew_operands(instruction, replaced)
     computation.root = replaced.get(computation.root, computation.root)

@@ -428,7 +428,7 @@ def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
             else:
                 copies[i] = body.parameter(i)
         if len(body.instructions) < 2:
-            editor.take()
+            editor.drain()
             return None
         kind = FusionKind.INPUT if root.opcode is Opcode.REDUCE else FusionKind.LOOP
         (fusion,) = body.fusion([copies[root]], root.name, kind)

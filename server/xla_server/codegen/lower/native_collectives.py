@@ -166,7 +166,7 @@ def _result(lowering: Lowering, builder: _Fusion) -> thunk_ir.Value | None:
     i, editor = builder.instruction, builder.editor
     root, values = _BUILDERS[i.opcode](builder), tuple(builder.parameters)
     parameters = tuple(builder.parameters.values())
-    body = editor.computation(i.name, editor.take(), root, parameters)
+    body = editor.computation(i.name, editor.drain(), root, parameters)
     operands = [editor.parameter(n, each.shape) for n, each in enumerate(parameters)]
     fusion = editor.add(Opcode.FUSION, operands, FusionAttributes(FusionKind.LOOP), (body,))
     fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{builder.number}"

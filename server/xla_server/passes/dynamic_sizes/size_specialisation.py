@@ -88,19 +88,19 @@ class SizeSpecialiser:
         Raises UnspecialisedError if it needs a number that is unknown before the run or is an
         operation of the host, and the errors of the operation at these sizes.
         """
-        made = self.editor.take()
+        made = self.editor.drain()
         self.editor.put_back(made)
         try:
             return result_of(self._value(i, operands))
         except (UnspecialisedError, XlaError):
-            self.editor.take()
+            self.editor.drain()
             self.editor.put_back(made)
             raise
 
     def module(self, results: Sequence[HloInstruction]) -> HloModule:
         """The program of the written instructions, with these results."""
         root = self.editor.add(Opcode.TUPLE, results)
-        instructions, parameters = self.editor.take(), tuple(self._parameters)
+        instructions, parameters = self.editor.drain(), tuple(self._parameters)
         entry = HloComputation(self._module.entry.name, 0, instructions, root, parameters)
         written = dataclasses.replace(
             self._module,
@@ -184,19 +184,19 @@ class SizeSpecialiser:
         self, computation: HloComputation, extents: PaddedExtents
     ) -> Deep[tuple[HloComputation, PaddedExtents]]:
         """A computation of one parameter at these sizes, and the sizes of its result."""
-        outside = self.editor.take()
+        outside = self.editor.drain()
         try:
             shape = whole_shape(computation.parameters[0].shape, extents)
             parameter = self.editor.parameter(0, shape)
             inside = [unpacked(self.editor, parameter, extents)]
             result = self._bounded((yield self._called(computation, inside)))
             root = packed(self.editor, result)
-            made = self.editor.computation(computation.name, self.editor.take(), root, (parameter,))
+            made = self.editor.computation(computation.name, self.editor.drain(), root, (parameter,))
         except XlaError as error:
             # The computation may never run.
             raise UnspecialisedError from error
         finally:
-            self.editor.take()
+            self.editor.drain()
             self.editor.put_back(outside)
         self._computations.append(made)
         return made, extents_of(result)

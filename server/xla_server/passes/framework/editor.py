@@ -60,7 +60,7 @@ class Editor:
         self.shared: dict[object, HloComputation] = {}
         self.inner: list[HloComputation] = []
 
-    def take(self) -> list[HloInstruction]:
+    def drain(self) -> list[HloInstruction]:
         """Remove and return the instructions made since the last call."""
         made, self._made = self._made, {}
         return list(made)
@@ -341,7 +341,7 @@ def rewrite(
         if replaced:
             renew_operands(instruction, replaced)
         new = rule(instruction)
-        instructions += editor.take()
+        instructions += editor.drain()
         if new is None or new is instruction:
             instructions.append(instruction)
         else:

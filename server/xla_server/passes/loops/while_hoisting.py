@@ -69,7 +69,7 @@ def _hoisted(
     resize(loop.body, state, new_indices, root, editor, handed_in)
     resize(loop.condition, state, new_indices, loop.condition.root, editor)
     # The rewrite inserts new instructions of the body before their readers there, not here.
-    editor.take()
+    editor.drain()
     (start,) = i.operands
     initial = [*editor.elements(start), *(results[part] for part in handed_in)]
     new = editor.add(Opcode.WHILE, (editor.add(Opcode.TUPLE, initial),), called=i.called)

@@ -83,7 +83,7 @@ def _replace(
         reader.operands = tuple(copy if o in found else o for o in reader.operands)
     if inside.root in found:
         inside.root = copy
-    editor.take()
+    editor.drain()
     rearrange(inside)
     return True
 
@@ -126,7 +126,7 @@ def _shrunk(loop: WhileLoop, read: set[int] | None, editor: Editor) -> HloInstru
     root = editor.add(Opcode.TUPLE, [loop.body.root.operands[k] for k in kept])
     resize(loop.body, state, new_indices, root, editor)
     resize(loop.condition, state, new_indices, loop.condition.root, editor)
-    editor.take()
+    editor.drain()
     first = editor.add(Opcode.TUPLE, [editor.element(start, k) for k in kept])
     new = editor.add(Opcode.WHILE, (first,), called=(loop.body, loop.condition))
     results = [

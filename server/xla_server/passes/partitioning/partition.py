@@ -278,7 +278,7 @@ class _Partitioner:
             parts.append(self._part(leaf, sharding))
         if parts != leaves:
             entry.root = editor.results_as(root, parts)
-        entry.instructions += editor.take()
+        entry.instructions += editor.drain()
         rearrange(entry)
         return shardings
 

@@ -78,7 +78,7 @@ class ScalarCallEmitter:
         """The results if a scalar condition holds, else `otherwise`, without a call."""
         editor = self.editor
         operand = editor.add(Opcode.TUPLE, (*arguments, *otherwise))
-        outside = editor.take()
+        outside = editor.drain()
         branches = []
         for is_called in (True, False):
             parameter = editor.parameter(0, operand.shape)
@@ -89,7 +89,7 @@ class ScalarCallEmitter:
             typed = [editor.convert(result, other.shape.element_type) for result, other in pairs]
             root = editor.add(Opcode.TUPLE, typed)
             name = f"{self.computation.name}.{'called' if is_called else 'not_called'}"
-            branches.append(editor.computation(name, editor.take(), root, [parameter]))
+            branches.append(editor.computation(name, editor.drain(), root, [parameter]))
         editor.put_back(outside)
         editor.inner += branches
         chosen = editor.add(Opcode.CONDITIONAL, (condition, operand, operand), called=branches)

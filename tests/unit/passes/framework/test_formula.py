@@ -17,7 +17,7 @@ def test_terms_compute_what_their_operators_say() -> None:
     bits = ((row >> 1) & 3).converted(ElementType.F32)
     result = (term < bits).choose(1 - term * bits, (bits + 2) / term).apply(Opcode.NEGATE) - 0.5
     module.entry.root = result.instruction
-    module.entry.instructions += editor.take()
+    module.entry.instructions += editor.drain()
     rearrange(module.entry)
     given = np.array([4, 0.5, -2], np.float32), np.array([[0, 0, 0], [5, 6, 15]], np.int32)
     assert evaluate(module, given).tolist() == [-1.5, 0.0, -7.5]

@@ -163,4 +163,4 @@ class TestEditor:
         editor = Editor(stated(["f32[]"], "f32[] add(x0, o)"))
         made = editor.binary_computation(opcode, ElementType.F32)
         assert combiner(made) is opcode
-        assert editor.take() == []
+        assert editor.drain() == []
