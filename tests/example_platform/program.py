@@ -86,7 +86,7 @@ class WalkedProgram:
         addresses = [*addresses, *(number.ctypes.data for number in numbers)]
         own = {place.number for place in self.results if place.kind == "result"}
         sizes = {n: block_size(self.code.results[n].byte_size) for n in own}
-        results = {number: self._blocks.take(size) for number, size in sizes.items()}
+        results = {number: self._blocks.allocate(size) for number, size in sizes.items()}
         arena = np.zeros(self._assignment.arena_bytes, np.uint8)
         places = dict(zip(_numbered("parameter", len(addresses)), addresses, strict=True))
         places |= {Location("constant", n): block.address for n, block in self.constants.items()}
@@ -109,7 +109,7 @@ class WalkedProgram:
         return found, cycles
 
     def _block_of(self, array: Any) -> MemoryBlock:
-        block = self._blocks.take(block_size(array.nbytes))
+        block = self._blocks.allocate(block_size(array.nbytes))
         np.asarray(block)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return block
 

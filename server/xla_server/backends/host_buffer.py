@@ -80,7 +80,7 @@ class HostBuffer:
             array.flags.writeable = False
             return cls(shape, device, Literal(shape, array, (), literal.dynamic_sizes))
         size = block_size(value.nbytes)
-        block = allocator.allocated(size, functools.partial(blocks.take, size))
+        block = allocator.allocated(size, functools.partial(blocks.allocate, size))
         if is_dense and value.nbytes <= _SMALL_BYTES:
             ctypes.memmove(block.address, address, value.nbytes)
         else:

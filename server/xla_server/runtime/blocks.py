@@ -63,7 +63,7 @@ class BlockPool:
         self.free_bytes = 0
         """Bytes of free blocks."""
 
-    def take(self, size: int) -> MemoryBlock:
+    def allocate(self, size: int) -> MemoryBlock:
         """Return a block of `size` bytes, a size that `block_size` returned."""
         with self._lock:
             free = self._free.get(size)

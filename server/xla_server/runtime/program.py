@@ -199,7 +199,7 @@ class Program:
         self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]
     ) -> tuple["_Run", dict[int, MemoryBlock]]:
         """Return a run on these arguments at a position of the grid, and its results' memory."""
-        take = self._blocks.take
+        take = self._blocks.allocate
         try:
             run = self._idle_runs.pop()
         except IndexError:
@@ -342,6 +342,6 @@ def _zeros(count: int) -> Any:
 
 
 def _block_of(array: Any, blocks: BlockPool) -> MemoryBlock:
-    block = blocks.take(block_size(array.nbytes))
+    block = blocks.allocate(block_size(array.nbytes))
     np.asarray(block)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return block

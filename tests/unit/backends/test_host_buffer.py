@@ -20,7 +20,7 @@ def at(address: int, count: int) -> list[float]:
 
 
 def of_block(array: np.ndarray, shape: Shape) -> HostBuffer:  # type: ignore[type-arg]
-    block = BlockPool().take(block_size(array.nbytes))
+    block = BlockPool().allocate(block_size(array.nbytes))
     block.array(shape)[...] = array
     return HostBuffer.of_block(block, shape, DEVICE)
 

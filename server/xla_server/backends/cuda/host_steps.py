@@ -174,7 +174,7 @@ class LoadedHostStep:
             require_bytes(self._bytes, f"a step {self.step}")
         arrays = []
         for value in self.step.reads:
-            array = self._blocks.take(block_size(value.byte_size)).array(value.shape)
+            array = self._blocks.allocate(block_size(value.byte_size)).array(value.shape)
             access.read(slots[value], as_bytes(array))
             arrays.append(array)
         # The times of `context` are per step, so the step's thunks are not measured.

@@ -129,7 +129,7 @@ class Arena:
             raise InvalidArgumentError(f"an allocation must take a byte or more, got {byte_size}")
         with self._lock:
             memory = self._mapped()
-            offset, size = self._parts.take(byte_size)
+            offset, size = self._parts.allocate(byte_size)
             before, end = self._backed, offset + size
             try:
                 if end > before:

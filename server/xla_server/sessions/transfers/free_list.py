@@ -21,10 +21,10 @@ class FreeList:
         self.capacity = capacity
         # The offsets and sizes of gaps in order; neighbours are always joined.
         self._gaps = [(0, capacity)] if capacity else []
-        self._taken: dict[int, int] = {}
+        self._allocated: dict[int, int] = {}
 
     def __len__(self) -> int:
-        return len(self._taken)
+        return len(self._allocated)
 
     @property
     def free_bytes(self) -> int:
@@ -34,26 +34,26 @@ class FreeList:
     @property
     def parts(self) -> dict[int, int]:
         """Offset -> size of the taken parts."""
-        return dict(self._taken)
+        return dict(self._allocated)
 
     def size(self, offset: int) -> int:
         """The bytes of the part that begins at `offset`; raises NotFoundError if none does."""
-        size = self._taken.get(offset)
+        size = self._allocated.get(offset)
         if size is None:
             raise NotFoundError(
                 f"an offset must be that of an allocation of the session, got {offset}"
             )
         return size
 
-    def take(self, byte_size: int) -> tuple[int, int]:
+    def allocate(self, byte_size: int) -> tuple[int, int]:
         """The offset and size of a part of at least `byte_size` bytes, which must be positive.
 
         Raises ResourceExhaustedError when no gap is large enough, and for more than MAX_PARTS.
         """
-        if len(self._taken) >= MAX_PARTS:
+        if len(self._allocated) >= MAX_PARTS:
             raise ResourceExhaustedError(
                 f"shared memory may have {MAX_PARTS} allocations, got one more with "
-                f"{len(self._taken)} there",
+                f"{len(self._allocated)} there",
                 hint="Free allocations, or use them again.",
             )
         size = -(-byte_size // PAGE) * PAGE
@@ -66,13 +66,13 @@ class FreeList:
             )
         offset, gap = self._gaps[number]
         self._gaps[number : number + 1] = [(offset + size, gap - size)] if gap > size else []
-        self._taken[offset] = size
+        self._allocated[offset] = size
         return offset, size
 
     def release(self, offset: int) -> None:
         """Free the part that begins at `offset`; raises NotFoundError if none does."""
         size = self.size(offset)
-        del self._taken[offset]
+        del self._allocated[offset]
         first = end = bisect.bisect_left(self._gaps, (offset, 0))
         if end < len(self._gaps) and self._gaps[end][0] == offset + size:
             size += self._gaps[end][1]

@@ -159,7 +159,7 @@ class SessionArena:
             self._values.reserve(checked.byte_size, f"an upload of {checked}") as reservation,
         ):
             # Padding counts as the value's, so the block is never too small for its elements.
-            block = self._blocks.take(block_size(checked.byte_size))
+            block = self._blocks.allocate(block_size(checked.byte_size))
             literal = read_linear_memory(checked, memory, out=block.array(checked))
             return reservation.keep(self._backend.to_device(literal, target))
 
@@ -194,7 +194,7 @@ class SessionArena:
                     checked.byte_size, purpose, spared=spared
                 ) as reservation,
             ):
-                block = self._blocks.take(block_size(checked.byte_size))
+                block = self._blocks.allocate(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
                 with releasing_slot():  # The client may take long.
                     receive_ring(

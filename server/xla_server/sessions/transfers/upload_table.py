@@ -233,7 +233,7 @@ class UploadTable:
         try:
             if checked.byte_size >= LARGE:
                 require_bytes(checked.byte_size, checked)
-            block = self._blocks.take(block_size(checked.byte_size))
+            block = self._blocks.allocate(block_size(checked.byte_size))
             memory = np.asarray(block)[: checked.byte_size]
             writer = LinearWriter(checked, memory)
             return Upload(writer, target, reservation, self.clock(), spared)

@@ -20,7 +20,7 @@ def test_parts_never_overlap_and_all_of_them_come_back(steps):
                 region.release(sorted(parts)[-step % len(parts)])
         else:
             try:
-                offset, size = region.take(step)
+                offset, size = region.allocate(step)
             except ResourceExhaustedError:
                 continue
             assert offset % PAGE == 0
@@ -33,30 +33,30 @@ def test_parts_never_overlap_and_all_of_them_come_back(steps):
         assert region.free_bytes == region.capacity - sum(size for _, size in ordered)
     for offset in region.parts:
         region.release(offset)
-    assert region.take(region.capacity) == (0, region.capacity)
+    assert region.allocate(region.capacity) == (0, region.capacity)
 
 
 def test_the_first_gap_that_is_large_enough_is_taken():
     region = FreeList(8 * PAGE)
-    parts = [region.take(PAGE)[0] for _ in range(8)]
+    parts = [region.allocate(PAGE)[0] for _ in range(8)]
     for number in (1, 4, 5):
         region.release(parts[number])
-    assert region.take(2 * PAGE) == (4 * PAGE, 2 * PAGE)
-    assert region.take(1) == (PAGE, PAGE)
+    assert region.allocate(2 * PAGE) == (4 * PAGE, 2 * PAGE)
+    assert region.allocate(1) == (PAGE, PAGE)
 
 
 def test_what_does_not_fit_is_reported_with_limit_and_use():
     region = FreeList(4 * PAGE)
-    middle = [region.take(PAGE)[0] for _ in range(4)][1::2]
+    middle = [region.allocate(PAGE)[0] for _ in range(4)][1::2]
     for offset in middle:
         region.release(offset)
     with pytest.raises(ResourceExhaustedError, match=r"16384 bytes, got .* 8192 free in 2 parts"):
-        region.take(PAGE + 1)
+        region.allocate(PAGE + 1)
 
 
 def test_an_offset_inside_a_part_is_none():
     region = FreeList(4 * PAGE)
-    offset, _ = region.take(2 * PAGE)
+    offset, _ = region.allocate(2 * PAGE)
     for wrong in (offset + PAGE, offset + 1, -PAGE, 3 * PAGE, 2**62):
         with pytest.raises(NotFoundError, match=f"got {wrong}"):
             region.release(wrong)
@@ -70,7 +70,7 @@ def test_an_offset_inside_a_part_is_none():
 def test_there_are_only_so_many_parts(monkeypatch):
     monkeypatch.setattr(free_list, "MAX_PARTS", 2)
     region = FreeList(8 * PAGE)
-    region.take(1)
-    region.take(1)
+    region.allocate(1)
+    region.allocate(1)
     with pytest.raises(ResourceExhaustedError, match="2 allocations"):
-        region.take(1)
+        region.allocate(1)

@@ -134,7 +134,7 @@ class CudaDriver:
 
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return kept memory of this size, else memory of the pool for later work of the stream."""
-        address = self._kept.take(byte_size)
+        address = self._kept.pop(byte_size)
         if address is None:
             address = self._allocate(byte_size, stream)
         self._sizes[address] = byte_size

@@ -28,7 +28,7 @@ class KeptMemory:
         with self._lock:
             return sum(size * len(addresses) for size, addresses in self._pieces.items())
 
-    def take(self, byte_size: int) -> int | None:
+    def pop(self, byte_size: int) -> int | None:
         """Take a kept block of this size and return its address; None if there is none."""
         with self._lock:
             addresses = self._pieces.pop(byte_size, None)
