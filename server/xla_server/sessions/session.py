@@ -337,7 +337,7 @@ class Session:
                 self.data, use.added, purpose, cancellation, self.running
             )
 
-        with self.running.taken(), self.engine.time_slicer.taken(cancellation, self.flow):
+        with self.running.acquired(), self.engine.time_slicer.acquired(cancellation, self.flow):
             return compute_constant(
                 program,
                 output_layout,

@@ -48,7 +48,7 @@ def accounted_response(
     """
     if byte_size < LARGE_BYTES:
         return make()
-    reservation = memory.take(byte_size)
+    reservation = memory.reserve(byte_size)
     try:
         return AccountedResponse(make(), reservation)
     except BaseException:
@@ -85,7 +85,7 @@ def reservation_of(
     """
     reservation = response.reservation if isinstance(response, AccountedResponse) else None
     if reservation is None:
-        return memory.take(byte_size, is_made=True)
+        return memory.reserve(byte_size, is_made=True)
     more = byte_size - reservation.byte_size
     try:
         # Metadata of values is small, and its size unknown before. More than LARGE_BYTES of it

@@ -153,7 +153,7 @@ class StreamHandler:
             caller = boundary.callers.of(context, self._rpc.path)
             with (
                 # First, so that no thread waits for a stream beyond the limit.
-                self._pools.streams.taken(token or caller.connection or caller.identity, caller),
+                self._pools.streams.acquired(token or caller.connection or caller.identity, caller),
                 self._pools.serving_stream(),
                 boundary.calls.running(context) as cancellation,
                 boundary.callers.leases.holding(context, self._rpc.path, cancellation) as lease,

@@ -85,7 +85,7 @@ class ConcurrencyLimit:
         return flow_of(caller, owner)
 
     @contextlib.contextmanager
-    def taken(self, owner: str, caller: Caller = LOCAL) -> Iterator[None]:
+    def acquired(self, owner: str, caller: Caller = LOCAL) -> Iterator[None]:
         """Hold a slot for the block; raises as `enter`."""
         key = object()
         self.enter(key, owner, caller)

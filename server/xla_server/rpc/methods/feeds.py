@@ -184,7 +184,7 @@ def _reserved(
 ) -> contextlib.AbstractContextManager[None]:
     """Reserve memory for a message of more than BATCH_BYTES, which has one item."""
     size = batch[0][1].shape.byte_size if len(batch) == 1 else 0
-    return answers.taking(size) if size > BATCH_BYTES else contextlib.nullcontext()
+    return answers.reserving(size) if size > BATCH_BYTES else contextlib.nullcontext()
 
 
 def _listen(outfeed: OutfeedStream, stream: Stream, cancellation: Cancellation) -> None:

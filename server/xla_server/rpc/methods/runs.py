@@ -40,7 +40,7 @@ def _run(
             value.result()
         # Before a slot is taken: a call that waits for memory must hold no slot.
         with run.reserve(cancellation) as memory:
-            service.running.take()
+            service.running.acquire()
             try:
                 size = run.sent_back_bytes
                 if size < LARGE_BYTES:

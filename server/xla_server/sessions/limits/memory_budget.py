@@ -30,7 +30,7 @@ class MemoryBudget:
         """Return whether `byte_size` bytes are free."""
         return self.used_bytes + byte_size <= self.max_bytes
 
-    def take(
+    def reserve(
         self,
         byte_size: int,
         purpose: object,

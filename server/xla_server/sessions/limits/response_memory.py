@@ -79,7 +79,7 @@ class SessionResponseMemory:
         self.lock = self._memory.lock
         """Held by a reservation that changes its bytes."""
 
-    def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
+    def reserve(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
         """Reserve memory for a response, made or not; raises as `ResponseReservation.grow`."""
         reservation = ResponseReservation(self)
         # A caller that knows only the largest possible size may state more than that.
@@ -87,9 +87,9 @@ class SessionResponseMemory:
         return reservation
 
     @contextlib.contextmanager
-    def taking(self, byte_size: int) -> Iterator[None]:
+    def reserving(self, byte_size: int) -> Iterator[None]:
         """Reserve memory for the block; raises as `ResponseReservation.grow`."""
-        reservation = self.take(byte_size)
+        reservation = self.reserve(byte_size)
         try:
             yield
         finally:

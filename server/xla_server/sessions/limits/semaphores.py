@@ -29,8 +29,8 @@ class FairSemaphore:
         self.used = 0
         self._queue: deque[Callable[[], None]] = deque()
 
-    def take(self) -> None:
-        """Take a slot; raises ResourceExhaustedError when none is free."""
+    def acquire(self) -> None:
+        """Acquire a slot; raises ResourceExhaustedError when none is free."""
         shared = self._shared
         with shared.lock:
             mine, used = self.used, shared.used
@@ -49,7 +49,7 @@ class FairSemaphore:
             self._count(1)
 
     def acquire_async(self, callback: Callable[[], None]) -> None:
-        """Take a slot as soon as one is free, then call `callback`.
+        """Acquire a slot as soon as one is free, then call `callback`.
 
         The callback may run in the thread that releases a slot: it must not raise or wait.
         """
@@ -76,9 +76,9 @@ class FairSemaphore:
             each()
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
-        """Hold a slot for the block; raises as `take`."""
-        self.take()
+    def acquired(self) -> Iterator[None]:
+        """Hold a slot for the block; raises as `acquire`."""
+        self.acquire()
         try:
             yield
         finally:

@@ -99,7 +99,7 @@ class BackgroundExecutions:
         with contextlib.ExitStack() as undo:
             run = self._planner.plan(request)
             undo.callback(run.close)
-            self._launched.take()
+            self._launched.acquire()
             undo.callback(self._launched.release)
             execution = LaunchedExecution(run)
             # Before it is listed: a listing of the session shows the execution with its outputs.

@@ -97,7 +97,7 @@ class ProgramRunner:
         buffers = self.checked_arguments(compiled, arguments)
         # Before a slot is taken: a call that waits for memory must hold no slot.
         with self.reserve(compiled, cancellation) as reservation:
-            self.running.take()
+            self.running.acquire()
             try:
                 time_slice = self.engine.time_slicer.begin(cancellation, self.flow)
                 try:
@@ -245,8 +245,8 @@ class ProgramRunner:
         """Run code of a program on the default device, in memory and a slot of its own."""
         with (
             self.reserve(compiled, cancellation),
-            self.running.taken(),
-            self.engine.time_slicer.taken(cancellation, self.flow),
+            self.running.acquired(),
+            self.engine.time_slicer.acquired(cancellation, self.flow),
         ):
             device = self.devices.default
             executable.execute(

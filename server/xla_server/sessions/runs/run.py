@@ -177,7 +177,7 @@ class PlannedRun:
                     if time_slice is not None or step.is_shared:
                         outcomes.append(self._execute(number, step, results, cancellation))
                     else:
-                        with cancellation.followed() as own, time_slicer.taken(own, runner.flow):
+                        with cancellation.followed() as own, time_slicer.acquired(own, runner.flow):
                             outcomes.append(self._execute(number, step, results, own))
                 except XlaError as error:
                     raise self._located(number, error) from error.__cause__

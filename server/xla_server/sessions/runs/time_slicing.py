@@ -188,7 +188,7 @@ class TimeSlicer:
                 time_slice.worker.pool.reclaim()
 
     @contextlib.contextmanager
-    def taken(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Iterator[None]:
+    def acquired(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Iterator[None]:
         """Count an execution of `flow` for the block."""
         time_slice = self.begin(cancellation, flow)
         try:

@@ -150,7 +150,7 @@ class ValueTable:
         with self._lock:
             self._require_capacity(byte_size, purpose)
             running = byte_size if is_running else 0
-            self._memory.take(byte_size, purpose, self._caller, spared=spared, running=running)
+            self._memory.reserve(byte_size, purpose, self._caller, spared=spared, running=running)
             self.reserved_bytes += byte_size
             self._running += running
 

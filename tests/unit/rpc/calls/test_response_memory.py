@@ -139,7 +139,7 @@ def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
     def make() -> bytes:
         raise AssertionError("made")
 
-    reservation = answers.take(LIMIT)
+    reservation = answers.reserve(LIMIT)
     with pytest.raises(ResourceExhaustedError, match=f"take {LIMIT} bytes"):
         accounted_response(answers, len(LARGE), make)
     literal = Literal.from_numpy(np.zeros(LARGE_BYTES, np.float32))
@@ -154,7 +154,7 @@ def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
 def test_an_answer_without_room_is_an_error(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
-    reservation, context = answers.take(2 * LIMIT), Context()
+    reservation, context = answers.reserve(2 * LIMIT), Context()
     with pytest.raises(RuntimeError, match="aborted"):
         unary(boundary, context, lambda *_: LARGE)
     assert context.status is not None
@@ -208,12 +208,12 @@ def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(
     answers: SessionResponseMemory,
 ) -> None:
     message: Message = xla_pb2.DeconstructTupleResponse(element_handles=[{}] * len(LARGE))
-    response = AccountedResponse(message, answers.take(LARGE_BYTES))
+    response = AccountedResponse(message, answers.reserve(LARGE_BYTES))
     size = len(response.SerializeToString())
     assert reservation_of(answers, response, size).byte_size == size
     discard(response)
     beside, response = (
-        answers.take(2 * LIMIT),
+        answers.reserve(2 * LIMIT),
         AccountedResponse(message, ResponseReservation(answers)),
     )
     with pytest.raises(ResourceExhaustedError):

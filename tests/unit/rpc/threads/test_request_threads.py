@@ -28,11 +28,11 @@ class Service:
         self.counted: list[bytes] = []
         self._server = grpc.server(ThreadPoolExecutor(1), maximum_concurrent_rpcs=2)
         self.expected = EndableCalls()
-        self.places = CallAdmission(limits)
+        self.admission = CallAdmission(limits)
         self.begun = EndableCalls()
         self.may_end = threading.Event()
-        pool = RequestThreadPool(threads, self.expected, self.places, begun=self.begun)
-        streamed = RequestThreadPool(threads, self.expected, self.places, is_streamed=True)
+        pool = RequestThreadPool(threads, self.expected, self.admission, begun=self.begun)
+        streamed = RequestThreadPool(threads, self.expected, self.admission, is_streamed=True)
         rows = {
             "Echo": grpc.unary_unary_rpc_method_handler(_in(pool, lambda request, _: request)),
             "Abort": grpc.unary_unary_rpc_method_handler(_in(pool, _abort)),
@@ -302,11 +302,11 @@ def test_who_has_an_answer_may_call_again(single, name):
             list(single.channel.stream_stream(f"/s/{name}")(iter((b"request",)), timeout=20))
             # A stream leaves its slot with the last message, or before.
             if name != "Later":
-                until(lambda: single.places.shares.used == 0)
+                until(lambda: single.admission.shares.used == 0)
         else:
             assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
     single.wait_until_forgotten()
-    assert single.places.shares.used == 0
+    assert single.admission.shares.used == 0
     # grpc is told of the end of a job when its thread comes to that, behind the answer.
     until(lambda: single._server._state.active_rpc_count == 0)
 
@@ -324,7 +324,7 @@ def test_slots_are_left_before_the_answer_however_late_a_thread_is_over(single, 
     monkeypatch.setattr(Task, "end", late)
     for _ in range(3):
         assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert single.places.shares.used == 0
+        assert single.admission.shares.used == 0
         answered.release()
 
 
@@ -345,7 +345,7 @@ def test_a_stream_of_no_session_takes_a_thread_when_its_first_message_comes() ->
     given_up = call(iter(messages.get, None), timeout=20)
     until(lambda: len(service.expected.events) == 1)
     given_up.cancel()
-    until(lambda: not service.expected.events and not service.places.shares.used)
+    until(lambda: not service.expected.events and not service.admission.shares.used)
     messages.put(None)
     service.close()
 
@@ -368,7 +368,7 @@ def test_calls_beyond_their_slots_are_refused_at_once(single, name):
     gate = threading.Event()
     for _ in range(3):
         waiting = single.channel.stream_stream(f"/s/{name}")(_silence(gate), timeout=20)
-        until(lambda: single.places.shares.used > 0)
+        until(lambda: single.admission.shares.used > 0)
         refused = [
             single.channel.stream_stream(f"/s/{other}")(_silence(gate), timeout=20)
             for other in ("Echo", "Later", "Streamed", "Parsed", "Each")
@@ -376,11 +376,11 @@ def test_calls_beyond_their_slots_are_refused_at_once(single, name):
         for call in refused:
             assert call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert ": a session may have 1 calls at the same time" in call.details()
-        assert single.places.shares.used == 1
+        assert single.admission.shares.used == 1
         waiting.cancel()
         single.wait_until_forgotten()
         # A thread that reads a stream leaves the slot when it has seen the end.
-        until(lambda: single.places.shares.used == 0)
+        until(lambda: single.admission.shares.used == 0)
     gate.set()
 
 
@@ -395,7 +395,7 @@ def test_queued_calls_have_slots_until_their_turn(single):
     # It is in line still, and its request in memory.
     assert single.outcome("Echo") is grpc.StatusCode.RESOURCE_EXHAUSTED
     gate.set()
-    until(lambda: single.places.shares.used == 0)
+    until(lambda: single.admission.shares.used == 0)
     assert single.outcome("Echo") is grpc.StatusCode.OK
     assert single.counted == []
 
@@ -409,7 +409,7 @@ def test_calls_without_a_request_or_a_server_leave_their_slots(single):
         with pytest.raises(grpc.RpcError) as raised:
             single.call("Echo", timeout=0.1)
         assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert single.places.shares.used == 0
+    assert single.admission.shares.used == 0
 
 
 def test_calls_that_come_after_the_threads_were_closed_end_no_thread_of_grpcs(known):
@@ -481,6 +481,6 @@ def test_a_call_whose_thread_is_busy_may_be_answered_by_another_once(single, req
     assert not single.begun.end(state, status)
     single.may_end.set()
     single.wait_until_forgotten()
-    until(lambda: single.places.shares.used == 0)
+    until(lambda: single.admission.shares.used == 0)
     assert single.call("Hold") == b"request"
     assert single.begun.events == {}

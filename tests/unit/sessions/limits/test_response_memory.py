@@ -28,26 +28,26 @@ def answers(memory: ResponseMemory) -> SessionResponseMemory:
 def test_what_was_not_read_is_counted_until_it_is(
     memory: ResponseMemory, answers: SessionResponseMemory
 ) -> None:
-    reservations = [answers.take(40), answers.take(60)]
+    reservations = [answers.reserve(40), answers.reserve(60)]
     assert (answers.used_bytes, memory.used_bytes) == (100, 100)
     told = "of a session .* may take 100 bytes, got 1 bytes more with 100 there"
     with pytest.raises(ResourceExhaustedError, match=told) as caught:
-        answers.take(1)
+        answers.reserve(1)
     assert "Read the answers" in caught.value.hint
     for reservation in reservations:
         reservation.release()
         reservation.release()
         reservation.resize(7)
     assert (answers.used_bytes, memory.used_bytes) == (0, 0)
-    answers.take(100)
+    answers.reserve(100)
 
 
 def test_one_answer_has_room_however_large(answers: SessionResponseMemory) -> None:
     # More than a message may take is known to be too much.
-    reservation = answers.take(10 * MESSAGE)
+    reservation = answers.reserve(10 * MESSAGE)
     assert answers.used_bytes == MESSAGE
     with pytest.raises(ResourceExhaustedError, match="300 there"):
-        answers.take(1)
+        answers.reserve(1)
     reservation.release()
 
 
@@ -59,7 +59,7 @@ def test_an_answer_grows_as_one(memory: ResponseMemory, answers: SessionResponse
         reservation.grow(1)
     assert reservation.byte_size == MESSAGE
     reservation.resize(20)
-    beside = answers.take(60)
+    beside = answers.reserve(60)
     with pytest.raises(ResourceExhaustedError, match="got 21 bytes more with 80 there"):
         reservation.grow(21)
     reservation.grow(20)
@@ -70,7 +70,7 @@ def test_an_answer_grows_as_one(memory: ResponseMemory, answers: SessionResponse
 
 
 def test_what_describes_values_is_counted_without_a_limit(answers: SessionResponseMemory) -> None:
-    reservation = answers.take(LIMIT)
+    reservation = answers.reserve(LIMIT)
     reservation.resize(LIMIT + 3)
     assert answers.used_bytes == LIMIT + 3
     reservation.release()
@@ -80,9 +80,9 @@ def test_what_describes_values_is_counted_without_a_limit(answers: SessionRespon
 def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
     memory: ResponseMemory, answers: SessionResponseMemory
 ) -> None:
-    reservations = [answers.take(LIMIT), answers.take(LIMIT - 20, is_made=True)]
+    reservations = [answers.reserve(LIMIT), answers.reserve(LIMIT - 20, is_made=True)]
     reservations[0].grow(20, is_made=True)
-    for refused in (answers.take, reservations[1].grow):
+    for refused in (answers.reserve, reservations[1].grow):
         with pytest.raises(ResourceExhaustedError, match="got 1 bytes more with 200 there"):
             refused(1, is_made=True)
     for reservation in reservations:
@@ -90,25 +90,25 @@ def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
     sessions = [
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(2)
     ]
-    sessions[0].take(500)
+    sessions[0].reserve(500)
     with pytest.raises(ResourceExhaustedError, match="of all sessions"):
-        sessions[0].take(10)
-    sessions[0].take(500, is_made=True)
+        sessions[0].reserve(10)
+    sessions[0].reserve(500, is_made=True)
     with pytest.raises(ResourceExhaustedError, match="1000 there, 0 of them"):
-        sessions[1].take(1)
-    sessions[1].take(800, is_made=True)
+        sessions[1].reserve(1)
+    sessions[1].reserve(800, is_made=True)
     with pytest.raises(ResourceExhaustedError, match="of all sessions"):
-        sessions[1].take(1, is_made=True)
+        sessions[1].reserve(1, is_made=True)
     assert memory.used_bytes == 1800
 
 
 def test_room_lasts_as_long_as_a_block(answers: SessionResponseMemory) -> None:
-    with answers.taking(50):
+    with answers.reserving(50):
         assert answers.used_bytes == 50
     assert answers.used_bytes == 0
 
     def fail() -> None:
-        with answers.taking(50):
+        with answers.reserving(50):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -118,7 +118,7 @@ def test_room_lasts_as_long_as_a_block(answers: SessionResponseMemory) -> None:
 
 def take_all(session: SessionResponseMemory) -> None:
     while True:
-        session.take(10)
+        session.reserve(10)
 
 
 def test_one_session_leaves_room_for_others(memory: ResponseMemory) -> None:
@@ -138,13 +138,13 @@ def test_the_only_answer_of_all_has_room(memory: ResponseMemory) -> None:
     sessions = [
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000) for _ in range(2)
     ]
-    reservation = sessions[0].take(1500)
+    reservation = sessions[0].reserve(1500)
     told = "got 1 bytes more with 1500 there, 0 of them this session's"
     with pytest.raises(ResourceExhaustedError, match=told):
-        sessions[1].take(1)
+        sessions[1].reserve(1)
     assert sessions[1].used_bytes == 0
     reservation.release()
-    sessions[1].take(1500)
+    sessions[1].reserve(1500)
 
 
 def test_one_caller_leaves_room_for_another() -> None:
@@ -159,22 +159,22 @@ def test_one_caller_leaves_room_for_another() -> None:
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000, caller=caller)
         for caller in callers
     ]
-    reservations = [sessions[0].take(300)]
+    reservations = [sessions[0].reserve(300)]
     told = "a connection may have 0.5 of the 1000 bytes of answers that were not read .* got 201 "
     with pytest.raises(ResourceExhaustedError, match=told) as caught:
-        sessions[1].take(201)
+        sessions[1].reserve(201)
     assert "Read the answers" in caught.value.hint
-    reservations.append(sessions[1].take(200))
+    reservations.append(sessions[1].reserve(200))
     # The only answer of a connection has room, within the share of its identity.
     with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of the 1000"):
-        sessions[2].take(251)
-    reservations.append(sessions[2].take(250))
-    sessions[3].take(250)
+        sessions[2].reserve(251)
+    reservations.append(sessions[2].reserve(250))
+    sessions[3].reserve(250)
     with pytest.raises(ResourceExhaustedError, match="of all sessions"):
-        sessions[3].take(1)
+        sessions[3].reserve(1)
     for reservation in reservations:
         reservation.release()
-    sessions[3].take(250)
+    sessions[3].reserve(250)
     assert memory.used_bytes == 500
 
 
@@ -183,7 +183,7 @@ def test_the_only_answer_of_a_caller_has_room() -> None:
     session = SessionResponseMemory(
         memory, max_bytes=10_000, max_answer_bytes=2000, caller=Caller("one", "0")
     )
-    reservation = session.take(600)
+    reservation = session.reserve(600)
     reservation.grow(100)
     with pytest.raises(ResourceExhaustedError):
-        session.take(1)
+        session.reserve(1)

@@ -163,7 +163,7 @@ def test_executions_beyond_the_quota_stand_in_line(service: Session) -> None:
     until(lambda: service.running.used == 2)
     waiting = launch(service, double, value(ONES))
     with pytest.raises(ResourceExhaustedError, match="2 executions at the same time"):
-        service.running.take()
+        service.running.acquire()
     # It would have a slot, or be done.
     assert service.running.used == 2
     assert not waiting.is_done

@@ -128,7 +128,7 @@ def test_an_execution_in_line_fails_with_the_one_that_launched_its_arguments(
     first = platform.held_up()
     slots = service.running.limit - service.running.used
     for _ in range(slots):
-        service.running.take()
+        service.running.acquire()
     waiting = platform.chained(platform.double, first)
     service.executions.cancel(first.handle)
     for _ in range(slots):

@@ -232,7 +232,7 @@ def test_a_thread_waits_until_there_is_memory(case: Case) -> None:
 def test_a_thread_that_waits_sees_that_its_call_was_cancelled(case: Case, error) -> None:  # type: ignore[no-untyped-def]
     running, cancellation = case.run(60), Cancellation()
     slots = FairSemaphore(1, "slots", "Wait.")
-    slots.take()
+    slots.acquire()
     seen: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
 
     def wait() -> None:
@@ -245,7 +245,7 @@ def test_a_thread_that_waits_sees_that_its_call_was_cancelled(case: Case, error)
     thread.start()
     while slots.used:
         pass
-    slots.take()  # Who waits holds none.
+    slots.acquire()  # Who waits holds none.
     slots.release()
     cancellation.cancel(error)
     assert str(seen.get(timeout=20)) == str(error)

@@ -247,7 +247,7 @@ def test_what_runs_for_long_lends_its_slot_once_until_it_ends() -> None:
 
     def work() -> None:
         worker_context(pool)
-        with scheduler.taken(Cancellation()):
+        with scheduler.acquired(Cancellation()):
             begun.set()
             go_on[0].wait(100)
             with releasing_slot():
@@ -305,7 +305,7 @@ def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
     scheduler, cancellations = TimeSlicer(1), [Cancellation() for _ in range(30)]
 
     def loop(cancellation: Cancellation) -> None:
-        with scheduler.taken(cancellation):
+        with scheduler.acquired(cancellation):
             try:
                 while True:
                     if cancellation.needs_checkpoint:

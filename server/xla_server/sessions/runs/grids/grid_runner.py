@@ -241,7 +241,7 @@ class GridRunner:
             devices = [each.device for each in participants]
 
             def run(group: GridParticipants, own: Cancellation) -> list[Execution] | None:
-                with runner.engine.time_slicer.taken(own, runner.flow):
+                with runner.engine.time_slicer.acquired(own, runner.flow):
                     return round_robin(arguments, devices, own, group)
 
             round_robin = executable.round_robin
@@ -253,7 +253,7 @@ class GridRunner:
         with contextlib.ExitStack() as slots:
             for each in participants:
                 with part_of_request(each.name):
-                    slots.enter_context(self.runner.running.taken())
+                    slots.enter_context(self.runner.running.acquired())
             yield
 
     def _participants(
@@ -316,7 +316,7 @@ class GridRunner:
         def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
             with (
                 part_of_request(participant.name),
-                runner.engine.time_slicer.taken(cancellation, runner.flow),
+                runner.engine.time_slicer.acquired(cancellation, runner.flow),
             ):
                 execution = runner.run(
                     participant.compiled,

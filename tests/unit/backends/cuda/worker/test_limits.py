@@ -67,10 +67,10 @@ def test_one_beyond_a_limit_waits_for_another_to_end() -> None:
     limit, order = Limit(1), []
 
     def second() -> None:
-        with limit.taken():
+        with limit.acquired():
             order.append("second")
 
-    with limit.taken():
+    with limit.acquired():
         waiting = InThread(second)
         order.append("first")
     waiting.result()
@@ -82,14 +82,14 @@ def test_one_that_waits_ends_with_its_cancellation() -> None:
 
     def second() -> None:
         waits.set()
-        with limit.taken(cancellation):
+        with limit.acquired(cancellation):
             raise AssertionError("it was not its turn")
 
-    with limit.taken():
+    with limit.acquired():
         waiting = InThread(second)
         waits.wait()
         cancellation.cancel()
         with pytest.raises(CancelledError):
             waiting.result()
-    with limit.taken():
+    with limit.acquired():
         pass

@@ -44,12 +44,12 @@ def test_a_session_cannot_take_the_slots_of_all() -> None:
     shared = FairShare(8, reserve=1)
     greedy, modest = _slots(shared), _slots(shared)
     for _ in range(4):
-        greedy.take()
+        greedy.acquire()
     told = "all sessions may have 8 executions at .* with 4 there, 4 of them this session's"
     with pytest.raises(ResourceExhaustedError, match=told) as caught:
-        greedy.take()
+        greedy.acquire()
     assert caught.value.hint == "Wait."
-    modest.take()
+    modest.acquire()
     modest.release()
     for _ in range(4):
         greedy.release()
@@ -59,8 +59,8 @@ def test_a_session_cannot_take_the_slots_of_all() -> None:
 def test_queued_callers_get_slots_that_others_leave() -> None:
     shared = FairShare(4)
     first, second = _slots(shared), _slots(shared)
-    first.take()
-    first.take()
+    first.acquire()
+    first.acquire()
     turns: list[int] = []
     for number in range(3):
         second.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
@@ -90,10 +90,10 @@ def test_a_caller_cannot_take_the_slots_of_all_by_sessions() -> None:
     mine, other = Caller("ada", "1"), Caller("eve", "2")
     greedy = [FairSemaphore(100, NOUN, "Wait.", shared, mine) for _ in range(8)]
     for slots in greedy[:6]:
-        slots.take()
+        slots.acquire()
     told = "a connection may have 0.75 of the 8 executions at .* got 1 more with 6 in use"
     with pytest.raises(ResourceExhaustedError, match=told) as caught:
-        greedy[6].take()
+        greedy[6].acquire()
     assert caught.value.hint == "Wait."
     turns: list[str] = []
     greedy[7].acquire_async(lambda: turns.append("greedy"))

@@ -60,7 +60,7 @@ class Limit:
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def taken(self, cancellation: Cancellation | None = None) -> Iterator[None]:
+    def acquired(self, cancellation: Cancellation | None = None) -> Iterator[None]:
         """Hold one unit during the block. Raises the cancellation's error."""
         with self._changed:
             if not self._free:
@@ -248,7 +248,7 @@ class WorkerProcess:
         Raises UnavailableError if the worker is lost.
         """
         limit = self._calls if run is None else self._runs
-        with limit.taken(run):
+        with limit.acquired(run):
             connection = self._taken()
             try:
                 yield connection
