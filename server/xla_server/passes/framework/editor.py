@@ -73,7 +73,7 @@ class Editor:
             self.inner = []
 
     def put_back(self, instructions: Iterable[HloInstruction]) -> None:
-        """Return instructions to the editor: the next `take` returns them before newer ones."""
+        """Return instructions to the editor: the next `drain` returns them before newer ones."""
         self._made.update(dict.fromkeys(instructions))
 
     def computation(
@@ -83,7 +83,7 @@ class Editor:
         root: HloInstruction,
         parameters: Sequence[HloInstruction],
     ) -> HloComputation:
-        """Make a computation of instructions of this editor, which `take` no longer returns."""
+        """Make a computation of instructions of this editor, which `drain` no longer returns."""
         for part in instructions:
             self._made.pop(part, None)
         number = next(self._computation_ids)

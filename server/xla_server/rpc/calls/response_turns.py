@@ -59,7 +59,7 @@ class ResponseTurns:
 
     def _pass_on(self) -> None:
         with self._lock:
-            next_waiting = self._waiting.take()
+            next_waiting = self._waiting.pop()
             if next_waiting is None:
                 self._is_taken = False
             else:

@@ -153,7 +153,7 @@ class EventLoop:
     def _begin_next(self) -> bool:
         """Begin the call whose turn it is, if any; return False if the server has stopped."""
         state = self._state
-        while (call := self._waiting.take()) is not None:
+        while (call := self._waiting.pop()) is not None:
             self._waiting.done(call)
             is_late = call.deadline < time.monotonic()
             with state.lock:

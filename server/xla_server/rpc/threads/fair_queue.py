@@ -70,7 +70,7 @@ class FairQueue(Generic[J]):
             self._count(job.flow, 1)
         return not is_at_limit
 
-    def take(self) -> J | None:
+    def pop(self) -> J | None:
         """Remove the next job that may run, and count it until `done`; None if none may."""
         for identity, connections in self._waiting.items():
             if self._is_at_limit("identity", identity):
@@ -78,10 +78,10 @@ class FairQueue(Generic[J]):
             for connection, sessions in connections.items():
                 if self._is_at_limit("connection", connection):
                     continue
-                return self._taken(identity, connection, next(iter(sessions)))
+                return self._popped(identity, connection, next(iter(sessions)))
         return None
 
-    def take_all(self) -> list[J]:
+    def pop_all(self) -> list[J]:
         """Remove all jobs, which will not run."""
         jobs = [
             job
@@ -99,7 +99,7 @@ class FairQueue(Generic[J]):
         if self._is_limited:
             self._count(job.flow, -1)
 
-    def _taken(self, identity: str, connection: str, session: str) -> J:
+    def _popped(self, identity: str, connection: str, session: str) -> J:
         connections = self._waiting[identity]
         sessions = connections[connection]
         job = sessions[session].popleft()

@@ -117,7 +117,7 @@ class ThreadPool(ThreadPoolExecutor):
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
             if self._has_thread() and self._waiting.start(job):
-                self._give(job)
+                self._assign(job)
             else:
                 self._waiting.append(job)
 
@@ -125,8 +125,8 @@ class ThreadPool(ThreadPoolExecutor):
         """Find a free thread or start one; return whether there is one. Under the lock."""
         return self._spare > 0 or self._start()
 
-    def _give(self, job: Task) -> None:
-        """Give a job to a free thread. Under the lock."""
+    def _assign(self, job: Task) -> None:
+        """Assign a job to a free thread. Under the lock."""
         self._spare -= 1
         self._jobs.put(job)
 
@@ -141,9 +141,9 @@ class ThreadPool(ThreadPoolExecutor):
             return True
 
     def _start_waiting(self) -> None:
-        """Give a job that waits to a thread, if there are both. Under the lock."""
-        if self._has_thread() and (job := self._waiting.take()) is not None:
-            self._give(job)
+        """Assign a job that waits to a thread, if there are both. Under the lock."""
+        if self._has_thread() and (job := self._waiting.pop()) is not None:
+            self._assign(job)
 
     def reclaim(self) -> None:
         """Allow one thread less; a surplus thread ends after its job."""
@@ -180,7 +180,7 @@ class ThreadPool(ThreadPoolExecutor):
         """Refuse new jobs; drop waiting ones if `cancel_futures`; join the threads if `wait`."""
         with self._changing:
             self._is_closed = True
-            dropped = self._take_all() if cancel_futures else []
+            dropped = self._pop_all() if cancel_futures else []
             threads = tuple(self._started)
             for _ in threads:
                 self._jobs.put(None)
@@ -190,9 +190,9 @@ class ThreadPool(ThreadPoolExecutor):
             for thread in threads:
                 thread.join()
 
-    def _take_all(self) -> list[Task]:
+    def _pop_all(self) -> list[Task]:
         """Remove all jobs that no thread has begun. Under the lock."""
-        jobs = self._waiting.take_all()
+        jobs = self._waiting.pop_all()
         while True:
             try:
                 job = self._jobs.get_nowait()
@@ -231,7 +231,7 @@ class ThreadPool(ThreadPoolExecutor):
                         # A job whose caller had its whole share of the threads may get one now.
                         self._start_waiting()
                     return
-                job = self._waiting.take()
+                job = self._waiting.pop()
                 if job is None:
                     self._spare += 1
             if job is None:

@@ -186,7 +186,7 @@ class ProgramFeeds:
         queue = self._pair(use.channel_id, ChannelType.HOST_TO_DEVICE).infeed.queue
         arrays = arrays_of(shape, queue.name)
         user = self._client(use.instruction)
-        items: tuple[Item, ...] = _wait(lambda done: queue.take(arrays, cancellation, done, user))
+        items: tuple[Item, ...] = _wait(lambda done: queue.pop(arrays, cancellation, done, user))
         return tuple(item.value for item in items) if shape.is_tuple else items[0].value
 
     def put_outfeed(

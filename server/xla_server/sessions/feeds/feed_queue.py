@@ -156,7 +156,7 @@ class FeedQueue:
 
     # Taking ---------------------------------------------------------------------------------
 
-    def take(
+    def pop(
         self,
         shapes: Sequence[Shape] | None,
         cancellation: Cancellation,
@@ -183,7 +183,7 @@ class FeedQueue:
         done: Lent,
         user: FeedClient,
     ) -> None:
-        """Take items as `take` does, but keep them in the queue until the loan is ended."""
+        """Pop items as `pop` does, but keep them in the queue until the loan is ended."""
         self._enter(
             QueueConsumer(user, done, self._consumers, shapes, is_lending=True), cancellation
         )
@@ -280,7 +280,7 @@ class FeedQueue:
         if consumer.is_lending:
             calls.append(consumer.notification(self._lend(consumer, count)))
         else:
-            calls.append(_settled(consumer, self._contents.take(count, holds=consumer.holds)))
+            calls.append(_settled(consumer, self._contents.pop(count, holds=consumer.holds)))
         return True
 
     def _lend(self, consumer: QueueConsumer, count: int) -> BorrowedItems:
@@ -430,7 +430,7 @@ class FeedQueue:
             self._borrower = None
             self._consumers.remove(consumer)
             if is_kept and self._contents.epoch == epoch:
-                self._contents.take(len(items))
+                self._contents.pop(len(items))
             calls = self._serve_waiters()
         self._run(calls)
 

@@ -245,7 +245,7 @@ class OutfeedStream(FeedStream):
                 if not self._may_take():
                     return
                 self._is_taking = True
-            self._side.queue.take(self._arrays, self._taking, self._taken, STREAM, holds=True)
+            self._side.queue.pop(self._arrays, self._taking, self._taken, STREAM, holds=True)
 
     def _taken(self, outcome: tuple[Item, ...] | XlaError) -> None:
         side = self._side

@@ -47,7 +47,7 @@ class QueueContents:
                 return number + 1
         return None
 
-    def take(self, count: int, *, holds: bool = False) -> tuple[Item, ...]:
+    def pop(self, count: int, *, holds: bool = False) -> tuple[Item, ...]:
         """Pop the first items; with `holds` they are counted until `release` or `put_back`."""
         items = tuple(self.items.popleft() for _ in range(count))
         byte_size = sum(item.byte_size for item in items)

@@ -78,7 +78,7 @@ class MemoryBudget:
         )
 
     def change(self, byte_size: int, caller: Caller, *, running: int = 0) -> None:
-        """Count bytes added without reservation, or (negative) released; `running` as `take`."""
+        """Count bytes added without reservation, or (negative) released; `running` as `reserve`."""
         with self._use.lock:
             self._count(byte_size, caller, running)
         self._changed()

@@ -20,9 +20,9 @@ def _job(identity: str, connection: str, number: int = 0, session: str = "") -> 
     return Job(Flow(identity, connection, session), number)
 
 
-def _taken(jobs: FairQueue[Job]) -> list[Job]:
+def _popped(jobs: FairQueue[Job]) -> list[Job]:
     taken = []
-    while (job := jobs.take()) is not None:
+    while (job := jobs.pop()) is not None:
         taken.append(job)
     return taken
 
@@ -34,7 +34,7 @@ def test_identities_take_turns_and_connections_within_them() -> None:
     for identity, connection in (("greedy", "2"), ("modest", "3"), ("modest", "3")):
         jobs.append(_job(identity, connection))
     assert len(jobs) == 7
-    assert [(job.flow.connection, job.number) for job in _taken(jobs)] == [
+    assert [(job.flow.connection, job.number) for job in _popped(jobs)] == [
         ("1", 0),
         ("3", 0),
         ("2", 0),
@@ -51,7 +51,7 @@ def test_sessions_of_a_connection_take_turns() -> None:
     for number in range(3):
         jobs.append(_job("ada", "1", number, "a"))
     jobs.append(_job("ada", "1", 0, "b"))
-    order = [(job.flow.session, job.number) for job in _taken(jobs)]
+    order = [(job.flow.session, job.number) for job in _popped(jobs)]
     assert order == [("a", 0), ("b", 0), ("a", 1), ("a", 2)]
 
 
@@ -63,16 +63,16 @@ def test_a_thread_is_left_for_others() -> None:
     assert not jobs.start(mine[3])
     for job in mine[3:]:
         jobs.append(job)
-    assert jobs.take() is None
+    assert jobs.pop() is None
     modest = _job("modest", "2")
     jobs.append(modest)
-    assert jobs.take() is modest
+    assert jobs.pop() is modest
     jobs.done(modest)
     # The caller gets no thread that another caller has freed, but one that it has freed itself.
-    assert jobs.take() is None
+    assert jobs.pop() is None
     jobs.done(mine[0])
-    assert jobs.take() is mine[3]
-    assert jobs.take() is None
+    assert jobs.pop() is mine[3]
+    assert jobs.pop() is None
 
 
 @pytest.mark.parametrize(("threads", "most"), [(8, 6), (4, 2)])
@@ -96,7 +96,7 @@ def test_jobs_that_are_not_to_run_are_taken_out() -> None:
         jobs.append(job)
     assert jobs.take_all() == waiting
     assert len(jobs) == 0
-    assert jobs.take() is None
+    assert jobs.pop() is None
 
 
 def test_a_pool_of_threads_does_all_jobs_of_one_caller_in_the_threads_it_may_have() -> None:

@@ -39,7 +39,7 @@ def _take(
     queue: FeedQueue, *shapes: Shape, cancellation: Cancellation | None = None, **how: bool
 ) -> list[Any]:
     told: list[Any] = []
-    queue.take(shapes or None, cancellation or Cancellation(), told.append, TRAIN, **how)
+    queue.pop(shapes or None, cancellation or Cancellation(), told.append, TRAIN, **how)
     return told
 
 

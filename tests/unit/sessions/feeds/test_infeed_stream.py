@@ -57,7 +57,7 @@ def _numbers(first: int, count: int) -> list[ReceivedItem]:
 def _take(feeds: DeviceFeeds, *shapes: Shape) -> list[Any]:
     told: list[Any] = []
     user = FeedClient("train", "infeed.3")
-    feeds.infeed.queue.take(shapes, Cancellation(), told.append, user)
+    feeds.infeed.queue.pop(shapes, Cancellation(), told.append, user)
     return told
 
 

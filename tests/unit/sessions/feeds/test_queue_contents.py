@@ -15,7 +15,7 @@ def test_what_is_held_uses_room_until_it_is_let_go_or_back():
     stock = QueueContents()
     items = [_item(1), _item(2), _item(3)]
     stock.append(items)
-    held = stock.take(2, holds=True)
+    held = stock.pop(2, holds=True)
     assert (stock.used, stock.byte_size, len(stock)) == ((3, 12), 4, 1)
     stock.release(1, 4)
     assert stock.used == (2, 8)
@@ -38,9 +38,9 @@ def test_the_first_value_ends_with_its_last_item():
 def test_numbers_are_consumed_by_taking_and_by_dropping():
     stock = QueueContents()
     stock.append([_item(1, sequence=7), _item(2), _item(3, sequence=8), _item(4, sequence=9)])
-    stock.take(2)
+    stock.pop(2)
     assert (stock.consumed, stock.epoch) == (7, 0)
-    stock.take(1, holds=True)
+    stock.pop(1, holds=True)
     assert stock.drop() == 1
     assert (stock.consumed, stock.epoch) == (9, 1)
     assert stock.used == (1, 4)

@@ -18,7 +18,7 @@ def start(job: Callable[[], None]) -> None:
     if thread is None:
         thread = _Participant()
         thread.start()
-    thread.give(job)
+    thread.start_job(job)
 
 
 class _Participant(threading.Thread):
@@ -30,7 +30,7 @@ class _Participant(threading.Thread):
         self._bell = threading.Lock()
         self._bell.acquire()
 
-    def give(self, job: Callable[[], None]) -> None:
+    def start_job(self, job: Callable[[], None]) -> None:
         """Run a job in the thread, which must be idle."""
         self._job = job
         self._bell.release()
