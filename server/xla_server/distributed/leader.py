@@ -155,15 +155,20 @@ class Leader:
     def _opened(
         self, participants: Sequence[HostParticipant], own: Cancellation, options: RunOptions
     ) -> Iterator[RemoteRun]:
-        number, part = next(self._numbers), self._parts.take() if options.is_one_program else None
+        number, part = (
+            next(self._numbers),
+            self._parts.acquire() if options.is_one_program else None,
+        )
         options = dataclasses.replace(options, run=number, part=part)
-        run = RemoteRun(options, participants, own, self._exchange, self._mailbox, self._take_turns)
+        run = RemoteRun(
+            options, participants, own, self._exchange, self._mailbox, self._reserve_turns
+        )
         with self._lock:
             self._runs[number] = run
         try:
             self._require_whole()
             yield run
-            self._parts.give_back(part)
+            self._parts.release(part)
         finally:
             with self._lock:
                 del self._runs[number]
@@ -175,7 +180,7 @@ class Leader:
         self._exchange.parcels.keep_from(oldest)
         return oldest
 
-    def _take_turns(self, ranks: tuple[int, ...], count: int) -> int:
+    def _reserve_turns(self, ranks: tuple[int, ...], count: int) -> int:
         with self._lock:
             first = self._turn_counts.get(ranks, 0)
             self._turn_counts[ranks] = first + count

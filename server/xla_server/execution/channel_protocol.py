@@ -85,7 +85,7 @@ class WaitingValues(Generic[V]):
         self._items += 1
         self._bytes += counted
 
-    def take(self, wire: Hashable) -> V | None:
+    def pop(self, wire: Hashable) -> V | None:
         """Remove the first value of a wire; None without any."""
         waiting = self._wires.get(wire)
         if not waiting:
@@ -121,7 +121,7 @@ class OwnChannels:
         """Take the next value of a channel; FailedPreconditionError when there is none."""
         if not self._is_own(channel_id):
             return self._others.receive(channel_id, shape, cancellation)
-        sent = self._values.take(channel_id)
+        sent = self._values.pop(channel_id)
         if sent is None:
             raise FailedPreconditionError(
                 "a value must be sent before it is received where both ends of the channel are in "

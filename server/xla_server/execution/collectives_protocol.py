@@ -154,7 +154,7 @@ class NoCollectives:
         """Raise InvalidArgumentError."""
         raise _alone(collective)
 
-    def take(self, collective: GroupCollective) -> Value:
+    def receive(self, collective: GroupCollective) -> Value:
         """Raise InvalidArgumentError."""
         raise _alone(collective)
 

@@ -151,7 +151,7 @@ class Communicator(Protocol):
         were not taken.
         """
 
-    def take(self, collective: GroupCollective) -> Value:
+    def receive(self, collective: GroupCollective) -> Value:
         """Wait for the next value that the first member posts; raises as `exchange`."""
 
 

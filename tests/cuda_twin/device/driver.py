@@ -187,7 +187,7 @@ class TwinDriver(CapturingDriver):
                 event.is_done = True
                 self._changed.notify_all()
 
-        self._give(stream, work)
+        self._enqueue(stream, work)
         return event
 
     def wait_for(self, event: TwinEvent, stream: int) -> None:
@@ -198,9 +198,9 @@ class TwinDriver(CapturingDriver):
                 while not event.is_done:
                     self._streams[event.stream].popleft()()
 
-        self._give(stream, work)
+        self._enqueue(stream, work)
 
-    def _give(self, stream: int, work: Work) -> None:
+    def _enqueue(self, stream: int, work: Work) -> None:
         """Give work to a stream, or to the graph that it is captured for."""
         if stream in self._captured:
             self._captured[stream].append(work)
@@ -232,7 +232,7 @@ class TwinDriver(CapturingDriver):
     def launch_graph(self, graph: GraphWork, stream: int) -> None:
         """Give a stream the work of a graph."""
         for work in launched(graph):
-            self._give(stream, work)
+            self._enqueue(stream, work)
 
     def _value(self, address: int, byte_size: int) -> int:
         self._require(address, byte_size)
@@ -257,7 +257,7 @@ class TwinDriver(CapturingDriver):
 
     def free(self, address: int, stream: int) -> None:
         """Give memory back; whoever touches it afterwards ends the process."""
-        self._give(stream, lambda: self._free(address))
+        self._enqueue(stream, lambda: self._free(address))
 
     def _free(self, address: int) -> None:
         with self._lock:
@@ -284,7 +284,7 @@ class TwinDriver(CapturingDriver):
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         """Copy bytes to the device."""
-        self._give(stream, lambda: self._upload(address, source))
+        self._enqueue(stream, lambda: self._upload(address, source))
 
     def _upload(self, address: int, source: memoryview) -> None:
         data = source.cast("B")
@@ -293,7 +293,7 @@ class TwinDriver(CapturingDriver):
 
     def download(self, target: memoryview, address: int, stream: int) -> None:
         """Copy bytes to the host."""
-        self._give(stream, lambda: self._download(target, address))
+        self._enqueue(stream, lambda: self._download(target, address))
 
     def _download(self, target: memoryview, address: int) -> None:
         data = target.cast("B")
@@ -325,7 +325,7 @@ class TwinDriver(CapturingDriver):
 
     def enqueue(self, work: device_driver.Work, stream: int) -> None:
         """Give work to a stream."""
-        self._give(stream, self._done(work))
+        self._enqueue(stream, self._done(work))
 
     def _launch(self, launch: KernelLaunch, addresses: Sequence[int]) -> None:
         for address in addresses:

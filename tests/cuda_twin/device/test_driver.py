@@ -66,7 +66,7 @@ def test_streams_with_events_that_others_have_done_do_not_wait_for_each_other() 
         driver.synchronise(stream)
     begun = threading.Barrier(2)
     for stream, event in zip(streams, reversed(done), strict=True):
-        driver._give(stream, begun.wait)
+        driver._enqueue(stream, begun.wait)
         driver.wait_for(event, stream)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(driver.synchronise, streams))

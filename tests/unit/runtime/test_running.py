@@ -210,15 +210,15 @@ def test_memory_is_taken_for_results_and_once_for_everything_between(
     executable = compiled(cpu, chain, rows)
     assert len(executable._program.thunks) > 20
     sizes: list[int] = []
-    take = BlockPool.take
+    allocate = BlockPool.allocate
 
     def counted(pool: BlockPool, size: int) -> MemoryBlock:
         sizes.append(size)
-        return take(pool, size)
+        return allocate(pool, size)
 
     device = cpu.devices[0]
     placed = [cpu.to_device(Literal.from_numpy(rows), device)]
-    monkeypatch.setattr(BlockPool, "take", counted)
+    monkeypatch.setattr(BlockPool, "allocate", counted)
     for taken in (3, 2):
         sizes.clear()
         executable.execute(

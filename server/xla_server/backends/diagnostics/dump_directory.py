@@ -43,8 +43,8 @@ class Budget:
         self._left = count
         self._lock = threading.Lock()
 
-    def take(self, count: int) -> bool:
-        """Take `count` from the budget; False, and nothing is taken, if fewer are left."""
+    def spend(self, count: int) -> bool:
+        """Spend `count` of the budget; False, and nothing is spent, if fewer are left."""
         with self._lock:
             if count > self._left:
                 return False
@@ -81,7 +81,7 @@ class DumpFiles:
         content = data.encode() if isinstance(data, str) else data
         with self._lock:
             fits = self._files < self._max_files and self._bytes + len(content) <= self.max_bytes
-            if fits and (self._budget is None or self._budget.take(len(content))):
+            if fits and (self._budget is None or self._budget.spend(len(content))):
                 self._files += 1
                 self._bytes += len(content)
                 self._put(name, content)
@@ -151,7 +151,7 @@ class DumpDirectory:
             number = len(os.listdir(parent))
             if 0 <= options.max_modules <= number:
                 return None
-            if not self._modules.take(1):
+            if not self._modules.spend(1):
                 raise ResourceExhaustedError(
                     f"a server dumps at most {self._max_modules} modules, got one more",
                     hint="Compile without xla_dump_to.",

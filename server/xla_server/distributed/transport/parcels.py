@@ -63,7 +63,7 @@ class ReceivedParcels:
             visits.setdefault(stamp, {})[rank] = content
             return True
 
-    def take(self, stamp: Stamp) -> Mapping[int, Content]:
+    def pop(self, stamp: Stamp) -> Mapping[int, Content]:
         """Remove and return the parcels that have a stamp, by rank."""
         with self._lock:
             visits = self._runs.get(stamp.run)
@@ -148,14 +148,14 @@ class Parcels:
         finally:
             self._polling.release()
 
-    def taken(self, stamp: Stamp, into: dict[int, Bytes]) -> list[Any]:
+    def arrived(self, stamp: Stamp, into: dict[int, Bytes]) -> list[Any]:
         """Poll, and remove the memory of the parcels that have arrived with a stamp from `into`.
 
         Small parcels are copied to it; for large ones MPI's requests are returned.
         """
         self.poll()
         requests: list[Any] = []
-        for rank, content in self._inbox.take(stamp).items():
+        for rank, content in self._inbox.pop(stamp).items():
             memory = into.pop(rank)
             if isinstance(content, LargeHeader):
                 requests += self._received(content, memory)
@@ -242,7 +242,7 @@ class Delivery:
     def is_done(self) -> bool:
         """Continue without waiting; return whether all transfers have completed."""
         if self._missing:
-            self._requests += self._parcels.taken(self._stamp, self._missing)
+            self._requests += self._parcels.arrived(self._stamp, self._missing)
         return not self._missing and self._are_requests_done()
 
     def may_abandon(self, *, is_lost: bool) -> bool:

@@ -85,7 +85,7 @@ class RegionParts:
         self._free = [*range(PARTS)]
         self._last = 0
 
-    def take(self) -> RegionPart | None:
+    def acquire(self) -> RegionPart | None:
         """Return the largest part that is free; None if none is."""
         with self._lock:
             if not self._free:
@@ -93,8 +93,8 @@ class RegionParts:
             self._last = max(self._last + 2, time.monotonic_ns() & ~1)
             return RegionPart(heapq.heappop(self._free), self._last)
 
-    def give_back(self, part: RegionPart | None) -> None:
-        """Take a part back; no participant of its execution may access it any more."""
+    def release(self, part: RegionPart | None) -> None:
+        """Release a part; no participant of its execution may access it any more."""
         if part is not None:
             with self._lock:
                 heapq.heappush(self._free, part.number)

@@ -64,7 +64,7 @@ def evaluate_recv_done(
         for pair in pairs:
             if pair[1] == _number(frame):
                 collective = _collective(instruction, attributes.channel_id, pair)
-                return frame.participants.take(collective), TOKEN
+                return frame.participants.receive(collective), TOKEN
         return zeros(data), TOKEN
     return frame.receive(attributes.channel_id, data.without_layout()), TOKEN
 

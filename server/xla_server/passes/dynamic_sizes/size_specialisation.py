@@ -191,7 +191,9 @@ class SizeSpecialiser:
             inside = [unpacked(self.editor, parameter, extents)]
             result = self._bounded((yield self._called(computation, inside)))
             root = packed(self.editor, result)
-            made = self.editor.computation(computation.name, self.editor.drain(), root, (parameter,))
+            made = self.editor.computation(
+                computation.name, self.editor.drain(), root, (parameter,)
+            )
         except XlaError as error:
             # The computation may never run.
             raise UnspecialisedError from error

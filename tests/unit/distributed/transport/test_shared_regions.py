@@ -70,11 +70,11 @@ def test_a_collective_for_which_there_is_no_room_is_left_out() -> None:
 
 def test_parts_are_given_while_there_are_any() -> None:
     parts = RegionParts()
-    taken = [parts.take() for _ in range(PARTS + 1)]
+    taken = [parts.acquire() for _ in range(PARTS + 1)]
     assert [each and each.number for each in taken] == [*range(PARTS), None]
-    parts.give_back(taken[3])
-    parts.give_back(None)
-    again = parts.take()
+    parts.release(taken[3])
+    parts.release(None)
+    again = parts.acquire()
     assert again is not None
     assert again.number == 3
     stamps = [each.first_stamp for each in (*taken, again) if each]
@@ -84,10 +84,10 @@ def test_parts_are_given_while_there_are_any() -> None:
 def test_the_first_part_that_is_given_back_is_given_again() -> None:
     """Its stamps are above all that were left: none there is taken for a visit."""
     parts = RegionParts()
-    first = parts.take()
+    first = parts.acquire()
     assert first is not None
-    parts.give_back(first)
-    second = parts.take()
+    parts.release(first)
+    second = parts.acquire()
     assert second is not None
     assert second.number == first.number
     assert second.first_stamp >= first.first_stamp + 2

@@ -42,7 +42,7 @@ def test_a_slot_is_released_once() -> None:
         limit.leave(first)
     limit.leave(object())
     limit.leave(None)
-    assert (limit.shares.used, places._used.get("a", 0)) == (1, 1)
+    assert (limit.shares.used, limit._used.get("a", 0)) == (1, 1)
     limit.leave(second)
     assert not limit._used
 

@@ -141,7 +141,7 @@ def test_what_cannot_be_allocated_leaves_nothing_set_aside(monkeypatch, case: Ca
     def fail(size: int) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(case.service.engine.blocks, "take", fail)
+    monkeypatch.setattr(case.service.engine.blocks, "allocate", fail)
     with pytest.raises(MemoryError):
         case.begin()
     assert (case.reserved, case.uploads._in_progress) == (0, {})

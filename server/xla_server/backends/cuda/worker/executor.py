@@ -172,7 +172,7 @@ class ProgramRun:
             self._lane.check()
             if step is not None:
                 return protocol.Suspended(self._number, step.number, self._addresses)
-            results = self._given()
+            results = self._released_results()
             self._free(self._owned)
         except BaseException:  # The same, and the stream may still use it.
             self.abandon()
@@ -191,9 +191,9 @@ class ProgramRun:
         self._may_be_launched = False
         event = self._driver.record(self._stream)
         self._lane.launched[self._number] = LaunchedWork(event, self._pending)
-        return protocol.Launched(self._number, self._given())
+        return protocol.Launched(self._number, self._released_results())
 
-    def _given(self) -> tuple[int, ...]:
+    def _released_results(self) -> tuple[int, ...]:
         """Return the results that the run owns, and own them no more."""
         results, self._results = self._results, ()
         given = set(results)
@@ -233,7 +233,7 @@ class ProgramRun:
                     index = int.from_bytes(self._read(thunk.index, 4), "little", signed=True)
                     self._position = thunk.targets[index if 0 <= index < len(thunk.targets) else -1]
                 case _:
-                    self._give(first, thunk)
+                    self._enqueue(first, thunk)
         return None
 
     def _is_launched(self, segment: Segment) -> bool:
@@ -257,7 +257,7 @@ class ProgramRun:
         """Return whether work that uses these slots polls the run's flag, which is the last."""
         return len(self._addresses) - 1 in slots
 
-    def _give(self, number: int, thunk: protocol.DeviceThunk) -> None:
+    def _enqueue(self, number: int, thunk: protocol.DeviceThunk) -> None:
         """Enqueue a thunk; measure it, with a wait, if its time is unknown."""
         name = self._loaded.name(thunk)
         if name:

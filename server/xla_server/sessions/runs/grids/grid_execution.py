@@ -27,7 +27,7 @@ class GridParticipant:
         self.records = functools.partial(rendezvous.records, number)
         self.wait = functools.partial(rendezvous.wait, number)
         self.post = rendezvous.post
-        self.take = functools.partial(rendezvous.take, number)
+        self.receive = functools.partial(rendezvous.receive, number)
 
 
 def run_on_grid(

@@ -266,13 +266,13 @@ class Rendezvous:
             size = value.nbytes if isinstance(value, np.ndarray) else 0
             self._mail.put(key, value, size, f"on channel {collective.channel_id}")
 
-    def take(self, number: int, collective: GroupCollective) -> Value:
-        """Wait for a value of the first member, as Collectives.take says."""
+    def receive(self, number: int, collective: GroupCollective) -> Value:
+        """Wait for a value of the first member, as Collectives.receive says."""
         key = collective.channel_id, collective.members
         me = self._participants[number]
         with self._lock:
             self._check()
-            sent = self._mail.take(key)
+            sent = self._mail.pop(key)
             if sent is not None:
                 return sent
             open_ = self._open[key] = _Open(collective, 1)

@@ -145,7 +145,7 @@ class CudaDriver:
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             # After a trim the pool can reuse memory that was free in too small blocks, except
             # memory freed in a stream that the host has not synchronised.
-            self._give_back(self._kept.clear(), stream)
+            self._free_all(self._kept.clear(), stream)
             self.synchronise(stream)
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
             # Now the allocation may wait for other streams: better than a failure.
@@ -160,12 +160,12 @@ class CudaDriver:
 
     def free(self, address: int, stream: int) -> None:
         """Keep memory for reuse if the stream is idle, else free it to the pool in stream order."""
-        byte_size, given_back = self._sizes.pop(address), [address]
+        byte_size, evicted = self._sizes.pop(address), [address]
         if stream in self._idle:
-            given_back = self._kept.keep(address, byte_size)
-        self._give_back(given_back, stream)
+            evicted = self._kept.keep(address, byte_size)
+        self._free_all(evicted, stream)
 
-    def _give_back(self, addresses: Sequence[int], stream: int) -> None:
+    def _free_all(self, addresses: Sequence[int], stream: int) -> None:
         for address in addresses:
             checked("cuMemFreeAsync", cuda.cuMemFreeAsync(address, stream))
 

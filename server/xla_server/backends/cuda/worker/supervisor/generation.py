@@ -249,14 +249,14 @@ class WorkerProcess:
         """
         limit = self._calls if run is None else self._runs
         with limit.acquired(run):
-            connection = self._taken()
+            connection = self._connected()
             try:
                 yield connection
             finally:
                 try:
                     connection.settle()
                 finally:
-                    self._give_back(connection)
+                    self._return(connection)
 
     def lost(self, reason: str) -> UnavailableError:
         """End the process if it is alive, and return the error for its callers.
@@ -293,7 +293,7 @@ class WorkerProcess:
             self.loss = self.loss or Loss("a device must be open, got a closed one", "")
             self._end(timeout)
 
-    def _taken(self) -> Connection:
+    def _connected(self) -> Connection:
         with self._lock:
             self.check()
             if self._idle:
@@ -311,7 +311,7 @@ class WorkerProcess:
                     raise self._lost(f"a connection was not made: {error}") from None
             return Connection(self, ours, index)
 
-    def _give_back(self, connection: Connection) -> None:
+    def _return(self, connection: Connection) -> None:
         with self._lock:
             if self.loss is None and not connection.is_broken:
                 self._idle.append(connection)
