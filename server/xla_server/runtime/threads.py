@@ -46,16 +46,16 @@ _MAX_PARTS = 48
 """Most parts of a loop; with more threads, several begin with the same one."""
 
 _HAS_CHUNKS, _FUNCTION, _BUFFERS, _WORK_ITEMS, _CHUNK, _CANCELLED, _PARTS, _PART_CHUNKS = range(8)
-_CALLERS, _INSIDE, _TAKEN = _LINE, _LINE + 1, 2 * _LINE
+_CALLERS, _INSIDE, _CLAIMED = _LINE, _LINE + 1, 2 * _LINE
 _SLOT_WORDS = (2 + _MAX_PARTS) * _LINE
 """Words of a slot: 1 while chunks may be left, the loop, its number of parts and chunks of a part.
 In a line of their own are the callers that want the slot, of which the first has it, and the
-helpers inside. Each part has a line from _TAKEN on, whose first word has the chunks that were
-taken. Threads that write a line of another's wait for it, up to a microsecond in a virtual machine.
+helpers inside. Each part has a line from _CLAIMED on, whose first word counts the claimed chunks.
+Threads that write a line of another's wait for it, up to a microsecond in a virtual machine.
 """
 
 _AT_BACK = 1 << 32
-"""A chunk taken from the back of a part, in the part's word; one from its front counts 1."""
+"""A chunk claimed from the back of a part, in the part's word; one from its front counts 1."""
 
 _HEADER_WORDS = 32
 """Words of the table before its slots."""
@@ -105,7 +105,7 @@ def run_loop(
     if read(tasks, _SLEEPS) != 0:
         _wake_helpers(tasks)
     # One chunk more than there can be, so that it finds that none is left.
-    _take_chunks(tasks, slot, 0, work_items + 1)
+    _run_chunks(tasks, slot, 0, work_items + 1)
     # A helper inside executes its last chunk, or still reads the slot.
     polls = read(tasks, _POLLS)
     while read(tasks, slot + _INSIDE) > 0:
@@ -119,7 +119,7 @@ def run_loop(
 
 @callee  # type: ignore[untyped-decorator]
 def _free_slot(tasks: int) -> int:
-    """Return a slot that no other caller has, now the caller's own; -1 if all are taken."""
+    """Return a slot that no other caller has, now the caller's own; -1 if all are in use."""
     for number in range(SLOTS):
         slot = _HEADER_WORDS + number * _SLOT_WORDS
         if read(tasks, slot + _CALLERS) == 0:
@@ -138,13 +138,13 @@ def _divide(tasks: int, slot: int) -> None:
     _set_word(tasks, slot + _PARTS, parts)
     _set_word(tasks, slot + _PART_CHUNKS, quotient(chunks + parts - 1, parts))
     for part in range(parts):
-        _set_word(tasks, slot + _TAKEN + part * _LINE, 0)
+        _set_word(tasks, slot + _CLAIMED + part * _LINE, 0)
     if read(tasks, _WANTED) != parts:
         write(tasks, _WANTED, parts)
 
 
 @callee  # type: ignore[untyped-decorator]
-def _take_chunks(tasks: int, slot: int, thread: int, count: int) -> None:
+def _run_chunks(tasks: int, slot: int, thread: int, count: int) -> None:
     """Execute chunks of a slot's loop until none are left, `count` at most.
 
     They are those of the thread's own part from the front, and then those of other parts from the
@@ -159,7 +159,7 @@ def _take_chunks(tasks: int, slot: int, thread: int, count: int) -> None:
     for _ in range(parts):
         number = 0
         while number >= 0:
-            number = _taken_chunk(tasks, slot + _TAKEN + part * _LINE, part_chunks, part == own)
+            number = _claim_chunk(tasks, slot + _CLAIMED + part * _LINE, part_chunks, part == own)
             start = (part * part_chunks + number) * chunk
             # The last parts may have fewer chunks.
             if number >= 0 and start < work_items:
@@ -175,14 +175,14 @@ def _take_chunks(tasks: int, slot: int, thread: int, count: int) -> None:
 
 
 @callee  # type: ignore[untyped-decorator]
-def _taken_chunk(tasks: int, word: int, chunks: int, is_front: bool) -> int:
+def _claim_chunk(tasks: int, word: int, chunks: int, is_front: bool) -> int:
     """Return the number of a chunk of a part, now the caller's own; -1 if none is left."""
-    taken = read(tasks, word)
+    claimed = read(tasks, word)
     # To read costs less than to add, where others read as well.
-    if taken - taken // _AT_BACK * (_AT_BACK - 1) < chunks:
-        taken = atomic_add(tasks, word, 1 if is_front else _AT_BACK)
-    back = taken // _AT_BACK
-    front = taken - back * _AT_BACK
+    if claimed - claimed // _AT_BACK * (_AT_BACK - 1) < chunks:
+        claimed = atomic_add(tasks, word, 1 if is_front else _AT_BACK)
+    back = claimed // _AT_BACK
+    front = claimed - back * _AT_BACK
     if front + back >= chunks:
         return -1
     return int(front if is_front else chunks - 1 - back)
@@ -236,7 +236,7 @@ def _help(tasks: int, thread: int) -> None:
             # The caller waits for a helper inside, so what the slot has now stays.
             if read(tasks, slot + _HAS_CHUNKS) != 0:
                 # _STAY chunks at most: other executions may have begun loops since.
-                _take_chunks(tasks, slot, thread, _STAY)
+                _run_chunks(tasks, slot, thread, _STAY)
             atomic_add(tasks, slot + _INSIDE, -1)
         polls = read(tasks, _POLLS) if thread < read(tasks, _WANTED) else 0
 

@@ -12,7 +12,7 @@ from tests.fault.plain import until
 from xla_server.codegen.kernel import Kernels
 from xla_server.runtime import threads
 from xla_server.runtime.native import atomic_add, callable_at, write
-from xla_server.runtime.threads import KernelThreads, _divide, _take_chunks, run_loop
+from xla_server.runtime.threads import KernelThreads, _divide, _run_chunks, run_loop
 from xla_server.target.machine import Machine
 
 SLOT = threads._HEADER_WORDS
@@ -34,7 +34,7 @@ def _divided(tasks: int) -> None:
 
 
 def _taken(tasks: int, thread: int, count: int) -> None:
-    _take_chunks(tasks, SLOT, thread, count)
+    _run_chunks(tasks, SLOT, thread, count)
 
 
 def _run(tasks: int, kernel: int, log: int, items: int, chunk: int, flag: int) -> None:
