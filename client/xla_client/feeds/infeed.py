@@ -299,13 +299,13 @@ class _StreamedInfeed(ResumableStream):
         self._credit_items = self._credit_bytes = 0
         return extension_pb2.InfeedRequest(start=self._start)
 
-    def take_response(self, response: extension_pb2.InfeedResponse) -> None:
+    def receive_response(self, response: extension_pb2.InfeedResponse) -> None:
         part = response.WhichOneof("part")
         if part == "started":
             self._resume_at(response.started.next_sequence)
             self._add_credit(response.started.credit)
         elif part == "refused":
-            self._take_refusal(response.refused)
+            self._receive_refusal(response.refused)
         elif part == "progress":
             received = response.progress.received
             while self._sent and self._sent[0][0] <= received:
@@ -390,7 +390,7 @@ class _StreamedInfeed(ResumableStream):
         self._credit_items += credit.items
         self._credit_bytes += credit.bytes
 
-    def _take_refusal(self, refused: extension_pb2.ItemRefused) -> None:
+    def _receive_refusal(self, refused: extension_pb2.ItemRefused) -> None:
         number = refused.sequence
         # The server repeats refusals on every new connection, also those of earlier feeds.
         is_ours = self._sent and self._sent[0][0] <= number <= self._sent[-1][0]

@@ -277,7 +277,7 @@ class _StreamedOutfeed(ResumableStream):
             self._finish_last()
             if not self.changes.wait_for(self._is_there, timeout):
                 raise self.late("a value must come", timeout)
-            return self._take()
+            return self._pop()
 
     async def aget(self, timeout: float | None) -> "Nested | _End":
         with self.changes:
@@ -285,7 +285,7 @@ class _StreamedOutfeed(ResumableStream):
         if not await self.changes.until(self._is_there, timeout):
             raise self.late("a value must come", timeout)
         with self.changes:
-            return self._take()
+            return self._pop()
 
     def close(self) -> None:
         with self.changes:
@@ -307,7 +307,7 @@ class _StreamedOutfeed(ResumableStream):
             )
         )
 
-    def take_response(self, response: extension_pb2.OutfeedResponse) -> None:
+    def receive_response(self, response: extension_pb2.OutfeedResponse) -> None:
         for item in response.items.items:
             arrays, byte_size = array_count(item.value), data_byte_size(item.value)
             self._credit_items -= arrays
@@ -382,7 +382,7 @@ class _StreamedOutfeed(ResumableStream):
     def _is_there(self) -> bool:
         return bool(self._ready) or self.is_over or self._has_all
 
-    def _take(self) -> "Nested | _End":
+    def _pop(self) -> "Nested | _End":
         self._waiting_since = None
         # Values that a closed feed has not returned are for the next feed.
         if self._ready and not self.is_closing:

@@ -97,7 +97,7 @@ class ResumableStream(abc.ABC):
         """The first request of a connection. Called with `changes` held."""
 
     @abc.abstractmethod
-    def take_response(self, response: Any) -> None:
+    def receive_response(self, response: Any) -> None:
         """Handle a response, the first of a connection included; raises XlaError to end the stream.
 
         Called with `changes` held.
@@ -234,7 +234,7 @@ class ResumableStream(abc.ABC):
             while (response := stream.receive()) is not None:
                 with self.changes:
                     if not self.is_over:
-                        self.take_response(response)
+                        self.receive_response(response)
                     # The response may have ended the feed: the garbage collector runs in any
                     # thread.
                     if self.is_over:

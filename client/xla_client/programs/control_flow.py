@@ -70,8 +70,8 @@ def loop_of_functions(
     shapes = [value.shape for value in values]
     roles = (condition, "condition"), (body, "body")
     test, step = (begun(each, builder, role, shapes) for each, role in roles)
-    tested = called(test, condition, _given(test, takes_tuple, takes_list), "condition")
-    result = raw_result(step, body, _given(step, takes_tuple, takes_list), "body")
+    tested = called(test, condition, _body_arguments(test, takes_tuple, takes_list), "condition")
+    result = raw_result(step, body, _body_arguments(step, takes_tuple, takes_list), "body")
     results = _results_of_body(step, body, result, values)
     around = [*step.taken, *(op for op in test.taken if op not in step.taken)]
     if not around and len(values) == 1 and not is_packed:
@@ -164,7 +164,7 @@ def elements_of(value: Op) -> list[Op]:
     ]
 
 
-def _given(inner: Inner, takes_tuple: bool, takes_list: bool) -> list[Any]:
+def _body_arguments(inner: Inner, takes_tuple: bool, takes_list: bool) -> list[Any]:
     if takes_tuple:
         return [tuple_of(inner, inner.arguments)]
     return [list(inner.arguments)] if takes_list else list(inner.arguments)

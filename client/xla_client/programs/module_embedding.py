@@ -14,30 +14,30 @@ class Names:
     """The names taken in one module."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
     def fresh(self, base: str, number: int) -> str:
         """`base.number`, or the next free number; the name is taken from now on."""
         name = f"{base}.{number}"
-        while name in self._taken:
+        while name in self._used:
             number = max(number, self._next.get(base, 0)) + 1
             self._next[base] = number
             name = f"{base}.{number}"
-        self._taken.add(name)
+        self._used.add(name)
         return name
 
     def keep(self, name: str) -> str:
         """`name` itself if it is free, else the same stem with a free number."""
-        if name and name not in self._taken:
-            self._taken.add(name)
+        if name and name not in self._used:
+            self._used.add(name)
             return name
         stem, _, number = name.rpartition(".")
         return self.fresh(stem if stem and number.isdecimal() else name, 1)
 
     def release(self, name: str) -> None:
         """Give a name back that was not used after all."""
-        self._taken.discard(name)
+        self._used.discard(name)
 
 
 class Embedding:

@@ -58,8 +58,8 @@ def on_device(
         InvalidArgumentError: An argument, which is named, does not fit its parameter.
     """
     require_count(arguments, parameters)
-    buffers, given = [], without_executions(arguments)
-    for number, (argument, shape) in enumerate(zip(given, parameters, strict=True)):
+    buffers, passed = [], without_executions(arguments)
+    for number, (argument, shape) in enumerate(zip(passed, parameters, strict=True)):
         try:
             buffers.append(as_buffer(session, argument, shape, device, timeout))
         except (InvalidArgumentError, LostError) as error:

@@ -25,11 +25,11 @@ def donated_arguments(parameters: Collection[int], arguments: Sequence[Any]) -> 
     """Return the numbers of the arguments to give up: Buffers that are given once."""
     if not parameters:
         return ()
-    given = [id(argument) for argument in arguments]
+    passed = [id(argument) for argument in arguments]
     return tuple(
         number
         for number, argument in enumerate(arguments)
-        if number in parameters and isinstance(argument, Buffer) and given.count(id(argument)) == 1
+        if number in parameters and isinstance(argument, Buffer) and passed.count(id(argument)) == 1
     )
 
 
@@ -44,12 +44,12 @@ def donated_in_batch(
     if not parameters:
         return [()] * len(batch)
     lists = [() if isinstance(each, Exception) else each for each in batch]
-    given = Counter(id(argument) for arguments in lists for argument in arguments)
+    passed = Counter(id(argument) for arguments in lists for argument in arguments)
     return [
         tuple(
             number
             for number, argument in enumerate(arguments)
-            if number in parameters and isinstance(argument, Buffer) and given[id(argument)] == 1
+            if number in parameters and isinstance(argument, Buffer) and passed[id(argument)] == 1
         )
         for arguments in lists
     ]

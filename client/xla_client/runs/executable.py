@@ -144,15 +144,15 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
             XlaError: The run failed.
         """
         result = self._program_shape.result
-        given, donate = self._taken(arguments, donate)
+        passed, donate = self._run_arguments(arguments, donate)
         kept: Any
-        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(given)):
-            step = self.step(given, donate, timeout)
+        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(passed)):
+            step = self.step(passed, donate, timeout)
             runs.keep(step.message, result)
             answer = self._run(step, timeout)
             kept = runs.kept(self._session, [each.handle for each in answer.outputs], result)
         else:
-            kept = unpacked(self.execute_whole(given, donate, timeout), timeout=timeout)
+            kept = unpacked(self.execute_whole(passed, donate, timeout), timeout=timeout)
         return cast(R, kept)
 
     @overload
@@ -193,14 +193,14 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
             XlaError: The run failed.
         """
         result = self._program_shape.result
-        given, donate = self._taken(arguments, donate)
+        passed, donate = self._run_arguments(arguments, donate)
         if not self._has(CAPABILITY_RUN):
-            return self.execute_whole(given, donate, timeout).to_numpy(timeout=timeout)
-        request = None if donate else self._plain_request(given)
+            return self.execute_whole(passed, donate, timeout).to_numpy(timeout=timeout)
+        request = None if donate else self._plain_request(passed)
         if request is not None:
             answer = self._session.call("Run", request, timeout)
             return runs.fetched(answer.results[0].value)
-        step = self.step(given, donate, timeout)
+        step = self.step(passed, donate, timeout)
         if result.byte_size <= runs.FETCH_BYTES:
             runs.fetch(step.message, result)
             return runs.fetched(self._run(step, timeout).value)
@@ -236,20 +236,22 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
         share messages, and are answered together.
         """
-        taken = functools.partial(self._taken, arguments, donate)
+        converted = functools.partial(self._run_arguments, arguments, donate)
         # On a server without launches an execution has its buffers only when it has ended.
-        given, numbers = taken() if self._has(CAPABILITY_LAUNCH) else await asyncio.to_thread(taken)
-        if not self._has(CAPABILITY_RUN) or not self._is_small(given):
-            work = functools.partial(self.run, *given, donate=numbers, timeout=timeout)
+        passed, numbers = (
+            converted() if self._has(CAPABILITY_LAUNCH) else await asyncio.to_thread(converted)
+        )
+        if not self._has(CAPABILITY_RUN) or not self._is_small(passed):
+            work = functools.partial(self.run, *passed, donate=numbers, timeout=timeout)
             return await asyncio.to_thread(work)
         if self._generation is not self._session.generation:
             await asyncio.to_thread(self._compile_anew)
         if timeout is None and self._session.transport.timeout is None and not numbers:
-            request = self._plain_request(given)
+            request = self._plain_request(passed)
             if request is None:
-                request = self._fetching(given, (), None).request.SerializeToString()
+                request = self._fetching(passed, (), None).request.SerializeToString()
             return runs.fetched((await self._gathered.run(request)).value)
-        step, is_freed = self._fetching(given, numbers, timeout), False
+        step, is_freed = self._fetching(passed, numbers, timeout), False
         try:
             answer = await self._session.acall("Run", step.request, timeout)
             is_freed = True
@@ -301,9 +303,9 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         if self._has(CAPABILITY_LAUNCH):
             return self.launch(arguments, donate, timeout, lambda result: result)
         session, result = self._session, self._program_shape.result
-        given, donate = self._taken(arguments, donate)
-        runs.require_numbers(donate, len(given))
-        buffers = self._on_device(given, timeout)
+        passed, donate = self._run_arguments(arguments, donate)
+        runs.require_numbers(donate, len(passed))
+        buffers = self._on_device(passed, timeout)
         pending = session.start("Execute", self._request(buffers), timeout)
         execution = CalledExecution[R](session, pending, result, buffers)
         for number in donate:
@@ -335,8 +337,8 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         if not self._has(CAPABILITY_LAUNCH):
             raise UnimplementedError("a server must have CAPABILITY_LAUNCH, got one without")
         session, result = self._session, self._program_shape.result
-        given, donate = self._taken(arguments, donate)
-        step = self.step(given, donate, timeout)
+        passed, donate = self._run_arguments(arguments, donate)
+        step = self.step(passed, donate, timeout)
         runs.keep(step.message, result)
         request = LaunchRequest(run=step.request)
         response = step.calling(lambda: session.call("Launch", request, timeout))
@@ -352,12 +354,12 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         if self._finalizer.detach() is not None and not is_lost:
             self._session.delete(self._handle, timeout)
 
-    def _taken(
+    def _run_arguments(
         self, arguments: Sequence[Argument], donate: Sequence[int] | None
     ) -> tuple[list[Argument], Sequence[int]]:
         """Return the arguments, and the numbers of those to donate, by default the module's."""
-        given = without_executions(arguments)
-        return given, donated_arguments(self._donated, given) if donate is None else donate
+        passed = without_executions(arguments)
+        return passed, donated_arguments(self._donated, passed) if donate is None else donate
 
     @property
     def donated_parameters(self) -> frozenset[int]:

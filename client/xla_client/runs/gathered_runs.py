@@ -103,16 +103,16 @@ def _settle(futures: "list[asyncio.Future[Any]]", pending: Any) -> None:
         _fail(futures, error)
         return
     if isinstance(response, extension_pb2.RunResponse):
-        _give(futures[0], response.results[0])
+        _resolve(futures[0], response.results[0])
         return
     for future, outcome in zip(futures, response.outcomes, strict=True):
         if outcome.WhichOneof("outcome") == "status":
             _fail([future], error_of_status("RunBatch", outcome.status))
         else:
-            _give(future, outcome.response.results[0])
+            _resolve(future, outcome.response.results[0])
 
 
-def _give(future: "asyncio.Future[Any]", result: Any) -> None:
+def _resolve(future: "asyncio.Future[Any]", result: Any) -> None:
     if not future.done():
         future.set_result(result)
 
@@ -175,30 +175,32 @@ class BatchedRuns(abc.ABC):
             XlaError: A run failed.
         """
         outcomes: list[Any] = []
-        taken = [_taken(each) for each in batch]
-        given = list(zip(taken, donated_in_batch(self.donated_parameters, taken), strict=True))
+        converted = [_converted(each) for each in batch]
+        passed = list(
+            zip(converted, donated_in_batch(self.donated_parameters, converted), strict=True)
+        )
         has_run = extension_pb2.CAPABILITY_RUN in self._session.transport.capabilities
         if has_run and self._program_shape.result.byte_size <= run_request.FETCH_BYTES:
             for first in range(0, len(batch), _BATCH):
-                part = given[first : first + _BATCH]
+                part = passed[first : first + _BATCH]
                 steps = [self._batch_step(*each, timeout) for each in part]
                 if not return_exceptions:
                     _raise_first(steps)
                 outcomes += self._run_steps(steps, timeout)
         else:
-            outcomes += [self._outcome(*each, timeout) for each in given]
+            outcomes += [self._outcome(*each, timeout) for each in passed]
         if not return_exceptions:
             _raise_first(outcomes)
         return outcomes
 
     def _batch_step(
-        self, given: list[Argument] | Exception, donate: Sequence[int], timeout: float | None
+        self, passed: list[Argument] | Exception, donate: Sequence[int], timeout: float | None
     ) -> run_request.RunStepMessage | Exception:
         """The step of one run of a batch, or the error of arguments that do not fit."""
-        if isinstance(given, Exception):
-            return given
+        if isinstance(passed, Exception):
+            return passed
         try:
-            step = self.step(given, donate, timeout)
+            step = self.step(passed, donate, timeout)
         except _FAULTS as error:
             return error
         run_request.fetch(step.message, self._program_shape.result)
@@ -227,17 +229,17 @@ class BatchedRuns(abc.ABC):
         return outcomes
 
     def _outcome(
-        self, given: list[Argument] | Exception, donate: Sequence[int], timeout: float | None
+        self, passed: list[Argument] | Exception, donate: Sequence[int], timeout: float | None
     ) -> Any:
-        if isinstance(given, Exception):
-            return given
+        if isinstance(passed, Exception):
+            return passed
         try:
-            return self.run(*given, donate=donate, timeout=timeout)
+            return self.run(*passed, donate=donate, timeout=timeout)
         except _FAULTS as error:
             return error
 
 
-def _taken(arguments: Any) -> list[Argument] | Exception:
+def _converted(arguments: Any) -> list[Argument] | Exception:
     """Return the arguments of one run of a batch, or the error of what are none."""
     try:
         return without_executions(arguments_of_run("each entry of batch", arguments))

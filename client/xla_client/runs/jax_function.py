@@ -112,7 +112,7 @@ class JaxFunction:
         return self._call(
             arguments,
             named,
-            lambda executable, given, program: _tree_of(program, executable(*given)),
+            lambda executable, passed, program: _tree_of(program, executable(*passed)),
         )
 
     def submit(self, *arguments: Any, **named: Any) -> Execution[Any]:
@@ -134,8 +134,8 @@ class JaxFunction:
         return self._call(
             arguments,
             named,
-            lambda executable, given, program: executable.launch(
-                given, None, None, functools.partial(_tree_of, program)
+            lambda executable, passed, program: executable.launch(
+                passed, None, None, functools.partial(_tree_of, program)
             ),
         )
 
@@ -183,24 +183,24 @@ class JaxFunction:
     ) -> tuple[list[Any], _Version]:
         """Return the arrays among the arguments, and the program for them."""
         try:
-            given = self._signature.bind(*arguments, **named).arguments
+            passed = self._signature.bind(*arguments, **named).arguments
         except TypeError as error:
             raise ArgumentTypeError(f"{self._name}: {error}") from None
         # With their types, because 1, 1.0 and True are equal, but make other programs.
         statics = tuple(
-            (name, type(given[name]), given.pop(name)) for name in self._statics if name in given
+            (name, type(passed[name]), passed.pop(name)) for name in self._statics if name in passed
         )
-        leaves, tree = self._flatten(given)
+        leaves, tree = self._flatten(passed)
         try:
             key = tuple(map(_form, leaves)), tree, statics, self._settings().jaxpr
             versions = self._versions(key)
             if not versions:
-                self._require(statics, given)
+                self._require(statics, passed)
                 with self._compiling:
                     versions[:] = [self._compiled(key, leaves)]
             return list(map(_value, leaves, versions[0][1].dtypes)), versions[0]
         except (XlaError, TypeError, AttributeError):
-            self._require(statics, given)
+            self._require(statics, passed)
             raise
 
     def _compiled(self, key: Any, leaves: Sequence[Any]) -> _Version:
@@ -215,10 +215,10 @@ class JaxFunction:
 
             def function(*leaves: Any) -> Any:
                 values = {name: value for name, _, value in statics}
-                given = inspect.BoundArguments(
+                passed = inspect.BoundArguments(
                     self._signature, OrderedDict(tree.unflatten(leaves), **values)
                 )
-                return self._function(*given.args, **given.kwargs)
+                return self._function(*passed.args, **passed.kwargs)
 
             function.__name__ = self._name
             numbered = tree.unflatten(range(len(kinds)))
@@ -242,7 +242,7 @@ class JaxFunction:
             constant.buffer = self._client.to_device(np.asarray(constant.value))
         return constant.buffer
 
-    def _parameters(self, given: Sequence[Any]) -> frozenset[str]:
+    def _parameters(self, passed: Sequence[Any]) -> frozenset[str]:
         """Return the names of parameters that are given by number or name."""
         parameters = self._signature.parameters.values()
         numbered = [each.name for each in parameters if each.kind in _BY_NUMBER]
@@ -251,7 +251,7 @@ class JaxFunction:
         }
         for number, name in enumerate(numbered):
             names[number] = names[number - len(numbered)] = name
-        lists = [each if isinstance(each, list | tuple) else [each] for each in given]
+        lists = [each if isinstance(each, list | tuple) else [each] for each in passed]
         wanted = list(itertools.chain(*lists))
         for each in wanted:
             if each not in names:
@@ -261,7 +261,7 @@ class JaxFunction:
                 )
         return frozenset(names[each] for each in wanted)
 
-    def _require(self, statics: Iterable[tuple[str, type, Any]], given: dict[str, Any]) -> None:
+    def _require(self, statics: Iterable[tuple[str, type, Any]], passed: dict[str, Any]) -> None:
         """Raise the error of an argument that no call takes, if there is one."""
         for name, _, value in statics:
             if not isinstance(value, Hashable):
@@ -270,7 +270,7 @@ class JaxFunction:
                     f"{type(value).__name__} for {name}"
                 )
         paths = jax_module().tree_util
-        for (first, *rest), leaf in paths.tree_leaves_with_path(given):
+        for (first, *rest), leaf in paths.tree_leaves_with_path(passed):
             self._require_array(f"{first.key}{paths.keystr(tuple(rest))}", leaf)
 
     def _require_array(self, place: str, leaf: Any) -> None:

@@ -109,8 +109,8 @@ def execute_launches(
             computation = as_computation(launch.computation, client)
             device = ordinal("device", launch.device)
             parameters = computation.parameters
-            given = arguments_of_run("arguments", launch.arguments)
-            buffers = on_device(session, given, parameters, device, timeout)
+            passed = arguments_of_run("arguments", launch.arguments)
+            buffers = on_device(session, passed, parameters, device, timeout)
         except XlaError as error:
             if len(launches) == 1:
                 raise

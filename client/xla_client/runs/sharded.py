@@ -192,8 +192,8 @@ class ShardedRuns(abc.ABC):
         parameters = self._program_shape.parameters
         require_count(arguments, parameters)
         request = ExecuteShardedRequest(executable=xla_data_pb2.ExecutionHandle(handle=self.handle))
-        alive, given = [], without_executions(arguments)
-        for number, (argument, shape) in enumerate(zip(given, parameters, strict=True)):
+        alive, passed = [], without_executions(arguments)
+        for number, (argument, shape) in enumerate(zip(passed, parameters, strict=True)):
             try:
                 alive.append(self._argument(request.arguments.add(), argument, shape, timeout))
             except (InvalidArgumentError, LostError) as error:

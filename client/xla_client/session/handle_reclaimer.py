@@ -45,7 +45,7 @@ class Reclaimer:
         with self._lock:
             self._collect()
             is_due = len(self._waiting) >= MAX_WAITING_HANDLES
-            return self._take() if is_due or self._waiting_bytes >= MAX_WAITING_BYTES else []
+            return self._drain() if is_due or self._waiting_bytes >= MAX_WAITING_BYTES else []
 
     def free_if_due(self) -> None:
         """Free dropped handles if they are many or large."""
@@ -57,7 +57,7 @@ class Reclaimer:
         """Free all dropped handles."""
         with self._lock:
             self._collect()
-            handles = self._take()
+            handles = self._drain()
         if handles:
             self._unregister(handles)
 
@@ -65,7 +65,7 @@ class Reclaimer:
         """Free all handles, dropped or still in use."""
         with self._lock:
             self._collect()
-            handles = [*self._take(), *self._held.elements()]
+            handles = [*self._drain(), *self._held.elements()]
             self._held.clear()
         if handles:
             self._unregister(handles)
@@ -85,6 +85,6 @@ class Reclaimer:
             del self._held[handle]
         return True
 
-    def _take(self) -> list[int]:
+    def _drain(self) -> list[int]:
         handles, self._waiting, self._waiting_bytes = self._waiting, [], 0
         return handles

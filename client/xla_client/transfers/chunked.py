@@ -218,7 +218,7 @@ class ChunkedTransfers:
         try:
             is_first = True
             while (message := stream.receive()) is not None:
-                download.take(message, is_first)
+                download.write(message, is_first)
                 is_first = False
         except BaseException:  # An interrupt, too: otherwise the stream would outlive its consumer.
             stream.cancel()
@@ -295,7 +295,7 @@ class _Download:
             offset=self.received,
         )
 
-    def take(self, message: bytes, is_first: bool) -> None:
+    def write(self, message: bytes, is_first: bool) -> None:
         """Write the next chunk at its offset."""
         chunk = None if is_first else scan_chunk(message)
         if chunk is None:

@@ -122,7 +122,7 @@ class RingUploads:
     _path: str
     _token: str
     _calls: RingCalls
-    _take: Callable[[int, float | None], tuple[int, Array] | None]
+    _reserve: Callable[[int, float | None], tuple[int, Array] | None]
     _free: Callable[[list[int]], None]
 
     def __post_init__(self) -> None:
@@ -231,10 +231,10 @@ class RingUploads:
         """Return a ring for exclusive use, None if there is none."""
         with contextlib.suppress(IndexError):
             return self._rings.pop()
-        taken = self._take(SLOTS * PIECE_BYTES, timeout)
-        if taken is None:
+        reserved = self._reserve(SLOTS * PIECE_BYTES, timeout)
+        if reserved is None:
             return None
-        offset, memory = taken
+        offset, memory = reserved
         try:
             channel = _attach(self._path, self._token, offset)
         except OSError as error:

@@ -111,7 +111,7 @@ class SharedMemory:
         self._call = call
         self._pieces: RingUploads | None = None
         if in_pieces is not None:
-            self._pieces = RingUploads(path, token, in_pieces, self._take_memory, self._free)
+            self._pieces = RingUploads(path, token, in_pieces, self._reserve_memory, self._free)
         self._connection: socket.socket | None = None
         self._memory: Array | None = None
         self._mapped: mmap.mmap | None = None
@@ -266,20 +266,20 @@ class SharedMemory:
                 raise
             # The server may still use the part, and frees it only afterwards.
             is_answer = isinstance(error, InvalidArgumentError | ResourceExhaustedError)
-            self._give_back(part, keep=is_answer)
+            self._put_back(part, keep=is_answer)
             raise
         if not allocated.is_leased:
-            self._give_back(part, keep=True)
+            self._put_back(part, keep=True)
 
     def _allocated(self, byte_size: int, timeout: float | None) -> _Allocated | None:
         memory = self._connected()
-        part = None if memory is None else self._take(byte_size, timeout)
+        part = None if memory is None else self._reserve(byte_size, timeout)
         if memory is None or part is None or sum(part) > memory.size:
             return None
         offset, size = part
         return _Allocated(part, memory[offset : offset + size])
 
-    def _take_memory(self, byte_size: int, timeout: float | None) -> tuple[int, Array] | None:
+    def _reserve_memory(self, byte_size: int, timeout: float | None) -> tuple[int, Array] | None:
         """The offset of an allocation for the caller alone, and the requested bytes of it."""
         allocated = self._allocated(byte_size, timeout)
         return None if allocated is None else (allocated.part[0], allocated.memory[:byte_size])
@@ -302,7 +302,7 @@ class SharedMemory:
             self._leased.discard(part)
             self._kept.append(part)
 
-    def _take(self, byte_size: int, timeout: float | None) -> Part | None:
+    def _reserve(self, byte_size: int, timeout: float | None) -> Part | None:
         with self._lock:
             self._collect()
             fitting = [part for part in self._kept if byte_size <= part[1] <= 2 * byte_size]
@@ -332,7 +332,7 @@ class SharedMemory:
                 mapped.madvise(_POPULATE_WRITE, part.offset, part.bytes)
         return part.offset, part.bytes
 
-    def _give_back(self, part: Part, *, keep: bool) -> None:
+    def _put_back(self, part: Part, *, keep: bool) -> None:
         surplus = []
         with self._lock:
             if self._memory is None:

@@ -61,7 +61,7 @@ def subscript(operand: Op, index: Any) -> Op:
         plan = _planned(operand, indices)
     except XlaError as error:
         raise error.at("x[...]") from None
-    return _taken(operand, plan)
+    return _by_arrays(operand, plan)
 
 
 def _element(operand: Op, indices: Sequence[Any]) -> Op:
@@ -171,7 +171,7 @@ def _constant(operand: Op, index: Any, number: int, size: int) -> Op:
     return operand.builder.constant(np.where(array < 0, array + size, array).astype(np.int32))
 
 
-def _taken(operand: Op, plan: _Plan) -> Op:
+def _by_arrays(operand: Op, plan: _Plan) -> Op:
     if len(plan.arrays) > 1:
         raise ShapeError(
             f"at most one index may be an array, got {list(plan.arrays.values())}; ops.gather "

@@ -86,7 +86,7 @@ class Link(ResumableStream):
         self.connections += 1
         return request(1000 * self.connections)
 
-    def take_response(self, response: Any) -> None:
+    def receive_response(self, response: Any) -> None:
         number = response.started.next_sequence
         if number == self.refuses:
             raise DataLossError(f"{number} must not be")
@@ -305,7 +305,7 @@ def test_closing_in_a_thread_of_its_own_does_not_wait(
         link.close()
         closed.set()
 
-    link.take_response = take  # type: ignore[method-assign]
+    link.receive_response = take  # type: ignore[method-assign]
     link.begin()
     assert closed.wait(100)
     link.wait()
