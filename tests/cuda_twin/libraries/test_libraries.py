@@ -250,7 +250,7 @@ def test_memory_that_a_library_asks_for_is_given_back() -> None:
         assert driver.free_bytes() == driver.total_bytes
 
 
-def test_a_library_without_room_changes_nothing() -> None:
+def test_a_library_without_memory_changes_nothing() -> None:
     driver = SmallTwin()
     plan = FftPlan(E.C64, 2, (8,), is_inverse=False)
     prepared = Libraries(driver).prepare(plan)

@@ -385,7 +385,7 @@ def directory() -> Iterator[str]:
     ("mode", "name"),
     [("0600", f"unix:{os.geteuid()}"), ("0660", f"unix-group:{os.getegid()}")],
 )
-def test_sockets_need_no_token_and_let_in_whom_their_mode_does(
+def test_sockets_need_no_token_and_admit_callers_that_their_mode_allows(
     mode: str, name: str, tmp_path: Path, directory: str
 ) -> None:
     target = f"unix:{directory}/socket"

@@ -78,7 +78,7 @@ def test_drain_waits_and_can_be_given_up(client):
     assert client.device().feeds().outfeed.items == 0
 
 
-def test_closing_a_queue_ends_who_waits(client):
+def test_closing_a_queue_ends_waiters(client):
     run = client.compile(sink(3)).submit()
 
     async def close() -> None:

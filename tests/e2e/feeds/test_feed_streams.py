@@ -211,7 +211,7 @@ def test_drain_waits_for_the_program(client):
     values.drain()
 
 
-def test_closing_a_queue_ends_who_waits_and_a_new_feed_opens_it(client):
+def test_closing_a_queue_ends_waiters_and_a_new_feed_opens_it(client):
     device = client.device()
     run = client.compile(sink(3)).submit()
     feed = device.infeed(COUNT)

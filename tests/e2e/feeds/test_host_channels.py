@@ -119,7 +119,7 @@ def test_a_reader_that_leaves_loses_no_value(client, channels):
     np.testing.assert_array_equal(list(rest), [X + number for number in range(1, 6)])
 
 
-def test_closing_a_channel_ends_who_waits(client, channels):
+def test_closing_a_channel_ends_waiters(client, channels):
     _, back = channels
     waiting, device = client.compile(receiving(back)).submit(), client.device()
     until(lambda: device.feeds(channel_id=back).infeed.waiters)

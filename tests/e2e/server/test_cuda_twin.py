@@ -128,7 +128,7 @@ def test_a_worker_that_dies_takes_its_values_along_and_nothing_else(server: Serv
         assert _worker(server, 0).pid != pid
 
 
-def test_a_device_without_room_says_so_and_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_device_without_memory_says_so_and_keeps_what_it_has(tmp_path: Path) -> None:
     with (
         _server(tmp_path, "SmallTwin") as running,
         xc.connect(running.address, timeout=60) as client,

@@ -75,7 +75,7 @@ def test_a_limit_is_reported_with_the_use(
         assert other.to_device(ONES).to_numpy().tolist() == ONES.tolist()
 
 
-def test_a_queue_has_room_for_so_many_and_says_so(address: str) -> None:
+def test_a_queue_has_capacity_for_so_many_and_says_so(address: str) -> None:
     with xc.connect(address, timeout=30) as client:
         for number in range(2):
             client.device().to_infeed(np.int32(number))

@@ -198,7 +198,7 @@ class TestClient:
         array = np.arange(1_000_000, dtype=np.float32)
         assert np.array_equal(program.run(array), 2 * array)
 
-    def test_a_value_without_room_is_refused(self, client):
+    def test_a_value_without_memory_is_refused(self, client):
         array = np.zeros(LIMIT // 4 + 1, np.float32)
         with pytest.raises(xc.ResourceExhaustedError, match="may take"):
             client.to_device(array)

@@ -105,7 +105,7 @@ def test_a_result_never_changes_and_its_memory_comes_back(client):
     assert shared(client).leased_bytes == 0
 
 
-def test_results_that_are_kept_leave_room_for_transfers(client):
+def test_results_that_are_kept_leave_memory_for_transfers(client):
     array = random_array(ElementType.S32, (8 << 18,))
     buffer = client.to_device(array)
     kept = [buffer.to_numpy() for _ in range(12)]

@@ -91,7 +91,7 @@ def test_a_value_beyond_the_limit_is_refused_and_the_next_passes(client):
     assert len(rings(client)) == 1
 
 
-def test_what_was_dropped_makes_room(client):
+def test_dropped_results_free_memory(client):
     for value in range(5):
         array = np.full(DEVICE_BYTES * 3 // 4, value, np.uint8)
         assert np.array_equal(client.to_device(array).to_numpy(), array)

@@ -159,7 +159,7 @@ def test_requests_that_do_not_come_hold_no_thread(peers, client, other, part):
             peer.close()
 
 
-def test_health_is_reported_whoever_does_not_read_it(tmp_path):
+def test_health_is_reported_if_nobody_reads_it(tmp_path):
     check, watch = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
     request = health_pb2.HealthCheckRequest()
     with start_server(tmp_path, "--platform", "interpreter") as server:

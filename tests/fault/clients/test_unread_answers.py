@@ -127,7 +127,7 @@ def test_a_session_has_so_many_and_its_other_clients_are_notified(server, client
     other("Unregister", xla_pb2.UnregisterRequest(data=[own.data]))
 
 
-def test_what_is_read_or_given_up_has_its_room_back(server, client):
+def test_answers_that_are_read_or_cancelled_release_memory(server, client):
     request = transfer(client)
     for _ in rounds():
         with RawPeer(server.address, token=client.token) as peer:
@@ -188,7 +188,7 @@ def test_runs_are_refused_before_they_run(server, client):
     client("Unregister", xla_pb2.UnregisterRequest(data=[data]))
 
 
-def test_answers_on_streams_have_room_until_they_are_sent(server, client):
+def test_answers_on_streams_have_memory_until_they_are_sent(server, client):
     request = transfer(client)
     with RawPeer(server.address, token=client.token) as peer:
         stream = peer.call("Converse")
@@ -252,7 +252,7 @@ def test_an_item_of_outfeed_that_is_refused_stays(server, client):
     client("Unregister", xla_pb2.UnregisterRequest(data=[request.data]))
 
 
-def test_a_large_item_on_a_stream_has_room_until_it_is_sent(server, client):
+def test_a_large_item_on_a_stream_has_memory_until_it_is_sent(server, client):
     request = transfer(client)
     outfeed(client, client.compile(fed(2, 2 * LARGE.size)))
     credit = extension_pb2.Credit(items=9, bytes=1 << 40)

@@ -54,7 +54,7 @@ def received(client: Plain) -> int | None:
     return None
 
 
-def test_starts_of_uploads_take_nothing_from_who_works(server: ServerProcess) -> None:
+def test_starts_of_uploads_take_nothing_from_active_clients(server: ServerProcess) -> None:
     worker = Plain(server.address)
     with uploading(server.address) as clients:
         is_served(worker)

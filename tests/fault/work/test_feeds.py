@@ -180,7 +180,7 @@ def test_waiting_stops_when_the_client_closes(client):
     assert len(errors) == 1
 
 
-def test_a_killed_client_leaves_its_feeds_to_who_resumes(address, client):
+def test_a_killed_client_leaves_its_feeds_to_the_client_that_resumes(address, client):
     """The stream ends with its client; what it sent stays, and numbers go on."""
     code = (
         "import signal, sys, numpy as np, xla_client as xc\n"

@@ -83,7 +83,7 @@ def test_a_ring_in_a_loop(platform: str) -> None:
 
 
 @either
-def test_what_is_never_sent_names_who_ended(platform: str) -> None:
+def test_what_is_never_sent_names_the_ended_participant(platform: str) -> None:
     with pytest.raises(
         FailedPreconditionError, match=r"^recv-done %rd\S*: .*\{\d,\d\} must arrive, got "
     ):

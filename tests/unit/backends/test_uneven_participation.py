@@ -68,7 +68,9 @@ def test_equal_numbers_of_trips_meet_each_time(platform: str) -> None:
 
 
 @either
-def test_another_number_of_trips_names_instruction_group_and_who_is_missing(platform: str) -> None:
+def test_another_number_of_iterations_names_instruction_group_and_the_missing_participant(
+    platform: str,
+) -> None:
     arguments = [[X, np.uint32(3)], [X, np.uint32(2)], [X, np.uint32(3)]]
     with pytest.raises(
         FailedPreconditionError,

@@ -25,7 +25,9 @@ def test_what_is_kept_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert kept("group/one", make) == b"module 2"
 
 
-def test_others_wait_for_who_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_wait_for_the_process_that_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
     others: list[Future[bytes]] = []
 

@@ -37,7 +37,7 @@ def test_a_container_s_limit_counts(
     assert (memory_check.free_memory() or 0) > 750
 
 
-def test_views_need_no_room() -> None:
+def test_views_need_no_memory() -> None:
     shape = Shape.parse("f32[4096,4096]")
     assert memory_check.is_large(Opcode.ADD, shape)
     assert not memory_check.is_large(Opcode.BROADCAST, shape)

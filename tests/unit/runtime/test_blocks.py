@@ -60,7 +60,7 @@ def test_no_more_is_kept_than_the_pool_may() -> None:
     assert pool.free_bytes <= 10_000
 
 
-def test_sizes_that_are_not_requested_any_more_make_room() -> None:
+def test_sizes_that_are_not_requested_any_more_free_memory() -> None:
     pool = BlockPool(max_free_bytes=10_000)
     old = pool.allocate(8192)
     del old

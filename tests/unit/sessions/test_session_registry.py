@@ -287,7 +287,7 @@ def _filled(session: SessionEntry) -> SessionEntry:
     return session
 
 
-def test_idle_sessions_end_where_room_is_needed(sessions: SessionRegistry, clock: Clock) -> None:
+def test_idle_sessions_are_evicted_for_new_ones(sessions: SessionRegistry, clock: Clock) -> None:
     kept = _filled(sessions.open())
     older = sessions.open()
     clock.now += 1
@@ -329,7 +329,7 @@ def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
     assert len(names) == 2
 
 
-def test_the_idle_sessions_of_who_has_most_end_first(sessions: SessionRegistry) -> None:
+def test_the_idle_sessions_of_the_largest_holder_end_first(sessions: SessionRegistry) -> None:
     modest = sessions.open(caller=named("ada", "1"))
     greedy = [sessions.open(caller=named("eve", "2")) for _ in range(2)]
     sessions.open(caller=named("eve", "2"))

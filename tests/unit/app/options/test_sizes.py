@@ -29,7 +29,7 @@ def test_a_number_may_have_a_unit(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["1048576", " 12 ", "-1", "1_000", 7, 7.0, None])
-def test_what_has_none_is_left_to_who_reads_numbers(value: object) -> None:
+def test_what_has_none_is_left_to_the_parser_of_numbers(value: object) -> None:
     assert parse_size(value) == value
 
 

@@ -104,7 +104,7 @@ def test_each_address_in_plaintext_beyond_loopback_is_reported(
     assert "got [::]:3 in plaintext" in second
 
 
-def test_a_token_is_made_only_where_nothing_says_who_may_call(
+def test_a_token_is_made_only_where_no_policy_restricts_callers(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
     tls = {name: files[name] for name in TLS}

@@ -137,9 +137,7 @@ def test_it_begins_nothing_while_somebody_compiles() -> None:
 
 
 @pytest.mark.parametrize("text", [PRODUCT, SIZED])
-def test_a_platform_makes_way_for_whoever_compiles(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_platform_yields_to_compilations(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for programs of dynamic shape, which are compiled when they run."""
     cpu = Cpu()
     urgent: list[int] = []

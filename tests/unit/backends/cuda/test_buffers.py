@@ -112,7 +112,7 @@ def test_a_buffer_that_was_given_up_is_used_no_more(placement: DevicePlacement) 
     np.testing.assert_array_equal(shared.to_literal().value, X.reshape(-1))
 
 
-def test_a_value_without_room_is_refused_with_figures_and_others_stay(
+def test_a_value_without_memory_is_refused_with_figures_and_others_stay(
     placement: DevicePlacement,
 ) -> None:
     kept = placement.placed(Literal.from_numpy(X), DEVICES[0])
@@ -124,7 +124,7 @@ def test_a_value_without_room_is_refused_with_figures_and_others_stay(
     np.testing.assert_array_equal(kept.to_literal().value, X)
 
 
-def test_a_value_that_the_host_has_no_room_for_stays_on_the_device(
+def test_a_value_that_the_host_has_no_memory_for_stays_on_the_device(
     placement: DevicePlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer = placement.placed(Literal.from_numpy(X), DEVICES[0])

@@ -145,7 +145,7 @@ def test_a_cancelled_step_raises_what_the_cancellation_was_given(steps: HostStep
     np.testing.assert_array_equal(slots.arrays["c"], [7] * 4)
 
 
-def test_a_step_that_the_host_has_no_room_for_downloads_nothing(
+def test_a_step_that_the_host_has_no_memory_for_downloads_nothing(
     steps: HostSteps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = steps.load(only_step(placed_thunks(code([python(b, a), launch(c, b)], [a], [c]))))

@@ -45,7 +45,7 @@ def test_keys_stay_constants_and_arrays_in_loops_become_parameters() -> None:
     assert program.constants == [matrix]
 
 
-def test_types_that_elements_do_not_say_are_told() -> None:
+def test_types_that_elements_lack_are_stated() -> None:
     kinds: list[JaxType] = [((), KEY.dtype, False), ((), np.dtype(np.float32), True)]
     program = jax_program(lambda key, x: (x, key, jnp.float32(x)), kinds, [])
     assert program.dtypes == [None, np.float32]

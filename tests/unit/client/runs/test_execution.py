@@ -148,7 +148,7 @@ def test_the_server_stops_what_has_run_too_long(client: xc.Client) -> None:
         run.result(timeout=100)
 
 
-def test_an_error_is_delivered_to_all_who_wait(client: xc.Client) -> None:
+def test_an_error_is_delivered_to_all_waiters(client: xc.Client) -> None:
     run = client.compile(endless()).submit(ONES)
     after = client.compile(double()).submit(run)
     run.cancel()
@@ -163,7 +163,9 @@ def test_an_error_is_delivered_to_all_who_wait(client: xc.Client) -> None:
         asyncio.run(wait())
 
 
-def test_a_run_is_named_for_who_comes_back(client: xc.Client, plain_client: xc.Client) -> None:
+def test_a_run_is_named_for_a_client_that_reconnects(
+    client: xc.Client, plain_client: xc.Client
+) -> None:
     run = client.compile(double()).submit(ONES)
     again = client.adopt_execution(run.handle)
     np.testing.assert_array_equal(again.result().to_numpy(), 2 * ONES)  # type: ignore[union-attr]

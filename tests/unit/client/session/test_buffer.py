@@ -113,7 +113,7 @@ def test_a_deleted_buffer_is_not_used(either: xc.Client) -> None:
 
 
 @pytest.mark.parametrize("is_freed_by_server", [True, False])
-def test_a_buffer_that_was_given_up_is_freed_by_whoever_has_it(
+def test_a_buffer_that_was_given_up_is_freed_by_its_holder(
     client: xc.Client, is_freed_by_server: bool
 ) -> None:
     buffer = client.to_device(ONES)

@@ -166,7 +166,7 @@ def test_arrays_that_are_small_or_lie_otherwise_go_another_way(pieces, server):
 
 
 @pytest.mark.parametrize("missing", ["has_memory", "has_lines"])
-def test_without_room_or_a_line_arrays_go_another_way(pieces, server, missing):
+def test_without_memory_or_a_line_arrays_go_another_way(pieces, server, missing):
     setattr(server, missing, False)
     assert upload(pieces, array()) is None
     assert server.freed == ([0] if missing == "has_lines" else [])
@@ -272,7 +272,7 @@ def test_as_long_as_the_server_keeps_up_few_slots_are_used(line):
 
 
 @pytest.mark.parametrize("end", [SharedRing.shut, lambda _: None])
-def test_the_end_of_a_line_is_met_by_who_writes(line, end):
+def test_the_end_of_a_line_is_met_by_the_writer(line, end):
     ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
 
     def leave():

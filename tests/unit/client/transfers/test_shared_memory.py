@@ -148,7 +148,7 @@ def test_an_allocation_that_the_server_may_still_use_is_given_back(shared, serve
     assert server.arena.part_count == 1
 
 
-def test_what_is_kept_makes_room_for_what_does_not_fit(shared, server):
+def test_what_is_kept_frees_memory_for_what_does_not_fit(shared, server):
     for size in (20 * MIB, 9 * MIB, 4 * MIB):
         shared.upload(literal(size), DEVICE, None)
     assert server.arena.part_count == 3
@@ -168,7 +168,7 @@ def test_only_so_much_is_kept(shared, server, monkeypatch):
     assert server.arena.part_count == 0
 
 
-def test_a_server_without_room_is_asked_again_later(shared, server):
+def test_a_server_without_memory_is_retried_later(shared, server):
     shared.upload(literal(MIB), DEVICE, None)
     server.error = ("AllocateShared", ResourceExhaustedError("full"))
     assert shared.upload(literal(10 * MIB), DEVICE, None) is None

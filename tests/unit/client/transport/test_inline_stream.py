@@ -230,7 +230,7 @@ def test_there_is_none_where_grpc_is_another() -> None:
     assert open_inline_stream("Talk", other, PATH, (), exception_of) is None
 
 
-def test_grpcs_own_stream_waits_for_room_and_drops_what_waits_at_its_end() -> None:
+def test_grpcs_own_stream_waits_for_capacity_and_drops_what_waits_at_its_end() -> None:
     class Call:
         def add_callback(self, callback: Any) -> bool:
             return True

@@ -89,7 +89,7 @@ def test_messages_go_in_their_order_and_end_behind_the_last() -> None:
         stream.send("three")
 
 
-def test_who_sends_waits_for_room() -> None:
+def test_a_sender_waits_for_capacity() -> None:
     stream, call = begun()
     count, sent = 5 * _WAITING, list[int]()
 
@@ -112,7 +112,7 @@ def test_who_sends_waits_for_room() -> None:
 
 
 @pytest.mark.parametrize("how", ["end", "cancel", "half_close"])
-def test_the_end_wakes_who_waits_for_room(how: str) -> None:
+def test_the_end_wakes_senders_that_wait(how: str) -> None:
     stream, call = begun()
     errors: list[XlaError] = []
 
@@ -139,7 +139,7 @@ def test_the_end_wakes_who_waits_for_room(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["end", "cancel", "half_close"])
-def test_the_end_wakes_who_takes_messages(how: str) -> None:
+def test_the_end_wakes_receivers(how: str) -> None:
     stream, call = begun()
     taker = in_thread(lambda: list(call.requests))
     if how == "end":
@@ -203,7 +203,7 @@ def test_ctrl_c_leaves_no_call_that_has_just_begun() -> None:
 
 
 @pytest.mark.usefixtures("ctrl_c_raises")
-def test_ctrl_c_wakes_who_waits_for_room() -> None:
+def test_ctrl_c_wakes_senders_that_wait() -> None:
     stream, call = begun()
     for _ in range(_WAITING):
         stream.send("message")

@@ -59,7 +59,7 @@ def test_slots_and_areas_of_parts_do_not_overlap() -> None:
     assert shared_regions._SLOT_BYTES == PARTS * SLOTS * SLOT_BYTES
 
 
-def test_a_collective_for_which_there_is_no_room_is_left_out() -> None:
+def test_a_collective_for_which_there_is_no_memory_is_left_out() -> None:
     sizes = [100, SIZE, 200, 0, *[1] * SLOTS]
     slots = SharedSlots(regions(), RegionPart(1, 2), RANKS, sizes)
     assert slots.member(0, 1) is None

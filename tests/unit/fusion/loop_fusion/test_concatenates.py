@@ -41,7 +41,7 @@ def test_functions_of_short_runs_have_loops_of_their_own() -> None:
     assert opcodes(rewritten(long, LoopFusion(TARGET))) == {"fusion": 1}
 
 
-def test_a_concatenate_of_many_operands_has_room_for_them() -> None:
+def test_a_concatenate_of_many_operands_has_arguments_for_them() -> None:
     count = FUSIONS.max_instructions
     module = joined(count, "20", f"{20 * count}", 0, "abs")
     assert opcodes(rewritten(module, LoopFusion(TARGET))) == {"fusion": 1}

@@ -82,7 +82,7 @@ def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) 
     return sent
 
 
-def test_an_answer_has_room_until_its_call_ends(
+def test_an_answer_has_memory_until_its_call_ends(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     def method(service: Session, *_: object) -> Response:
@@ -96,7 +96,7 @@ def test_an_answer_has_room_until_its_call_ends(
         assert answers.used_bytes == 0
 
 
-def test_a_deferred_answer_has_room_until_its_call_ends(
+def test_a_deferred_answer_has_memory_until_its_call_ends(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     def method(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
@@ -109,7 +109,7 @@ def test_a_deferred_answer_has_room_until_its_call_ends(
     assert answers.used_bytes == 0
 
 
-def test_a_call_that_has_ended_holds_no_room(
+def test_a_call_that_has_ended_holds_no_memory(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     context = Context()
@@ -135,7 +135,7 @@ def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionRespo
     assert answers.used_bytes == 0
 
 
-def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
+def test_nothing_is_made_without_memory(answers: SessionResponseMemory) -> None:
     def make() -> bytes:
         raise AssertionError("made")
 
@@ -151,7 +151,7 @@ def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
     assert answers.used_bytes == 0
 
 
-def test_an_answer_without_room_is_an_error(
+def test_an_answer_without_memory_is_an_error(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     reservation, context = answers.reserve(2 * LIMIT), Context()
@@ -167,7 +167,7 @@ def test_an_answer_without_room_is_an_error(
     assert answers.used_bytes == 0
 
 
-def test_an_answer_that_is_not_sent_gives_its_room_back(
+def test_an_answer_that_is_not_sent_releases_its_memory(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     def twice(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
@@ -187,7 +187,7 @@ def test_an_answer_that_is_not_sent_gives_its_room_back(
 
 
 @pytest.mark.parametrize("numbers", [[1], [-1], [2**31 - 1]])
-def test_integers_have_room_for_what_they_may_take(
+def test_integers_have_memory_for_what_they_may_take(
     answers: SessionResponseMemory, numbers: list[int]
 ) -> None:
     array = np.resize(np.array(numbers, np.int32), 8000)

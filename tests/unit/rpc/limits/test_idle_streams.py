@@ -92,7 +92,7 @@ def test_only_what_is_silent_for_a_second_is_ended(watched: Watched) -> None:
     assert watched.end() == ["1"]
 
 
-def test_the_newest_of_who_has_most_are_ended(watched: Watched) -> None:
+def test_the_newest_of_the_largest_holder_are_ended(watched: Watched) -> None:
     watched.come("b", "1")
     watched.look(0.1)
     watched.come("a", "2", "3", "4")

@@ -28,7 +28,9 @@ LIMIT = 1000
         ("abc", 2, [2, 1]),
     ],
 )
-def test_the_newest_of_who_has_most_are_ended(peers: str, count: int, ended: list[int]) -> None:
+def test_the_newest_of_the_largest_holder_are_ended(
+    peers: str, count: int, ended: list[int]
+) -> None:
     assert calls_to_end(enumerate(peers), count) == ended
 
 

@@ -202,7 +202,7 @@ def test_bytes_that_are_no_values_are_refused(case: Case) -> None:
         case.upload(there.offset + 1, "u8[1]{0}")
 
 
-def test_there_must_be_room_among_the_values(case: Case) -> None:
+def test_there_must_be_memory_among_the_values(case: Case) -> None:
     there = case.allocate(40_000)
     with pytest.raises(
         ResourceExhaustedError, match=r"20000 bytes.*40000 bytes more for an upload"
@@ -257,7 +257,7 @@ def test_a_value_passes_in_pieces(case: Case) -> None:
     line.close()
 
 
-def test_what_is_freed_makes_room_for_pieces(case: Case) -> None:
+def test_freed_values_release_memory_for_pieces(case: Case) -> None:
     ring = case.allocate(2 * PAGE).offset
     line = case.line(ring)
     old = kept(case.service, np.zeros(15_000, np.uint8))

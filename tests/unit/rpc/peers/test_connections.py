@@ -123,7 +123,7 @@ def test_no_connection_is_reported_while_two_have_the_address(
     one.close()
 
 
-def test_a_call_whose_client_has_gone_is_not_taken_for_one_of_who_came_after(
+def test_a_call_whose_client_has_gone_is_not_taken_for_one_of_a_later_client(
     listen: Callable[[str], Listening],
 ) -> None:
     listening = listen("0.0.0.0:0")

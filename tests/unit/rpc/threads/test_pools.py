@@ -24,7 +24,7 @@ def test_kinds_of_calls_do_not_wait_for_each_other() -> None:
     assert pools.close(10)
 
 
-def test_closing_drops_what_is_in_line_and_says_who_does_not_end() -> None:
+def test_closing_drops_what_is_in_line_and_names_threads_that_do_not_end() -> None:
     pools, gate, begun = Pools(SIZES), threading.Event(), threading.Event()
 
     def work() -> None:

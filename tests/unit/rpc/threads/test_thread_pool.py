@@ -83,7 +83,7 @@ def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves
     threads.shutdown()
 
 
-def test_the_end_of_a_job_is_delivered_once_also_to_who_asks_later() -> None:
+def test_the_end_of_a_job_is_delivered_once_also_to_later_callbacks() -> None:
     threads, told = ThreadPool(1, "test"), []
     job = threads.submit(told.append, "run")
     job.add_done_callback(lambda each: told.append(each is job))

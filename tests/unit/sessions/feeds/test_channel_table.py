@@ -44,7 +44,7 @@ def test_each_channel_is_first_in_first_out():
     assert len(queues) == 0
 
 
-def test_more_values_than_there_is_room_pass_through():
+def test_more_values_than_there_is_capacity_pass_through():
     queues = _queues()
     threading.Thread(
         target=lambda: [_send(queues, 1, number) for number in range(200)], daemon=True
@@ -53,7 +53,7 @@ def test_more_values_than_there_is_room_pass_through():
 
 
 @pytest.mark.parametrize(("items", "size"), [(2, 1000), (100, 8)])
-def test_a_sender_waits_for_room(items, size):
+def test_a_sender_waits_for_capacity(items, size):
     queues = _queues(items, size)
     for number in range(2):
         _send(queues, 1, number)
@@ -74,7 +74,7 @@ def test_values_without_a_receiver_do_not_stop_matched_pairs():
     assert Job(queues.send, 2, _number(6), SCALAR).waits()
 
 
-def test_what_is_larger_than_all_room_goes_in_alone():
+def test_what_is_larger_than_all_capacity_goes_in_alone():
     queues = _queues(size=8)
     queues.send(1, np.zeros(4, np.float32), VECTOR, Cancellation())
     assert Job(queues.send, 1, _number(1), SCALAR).waits()
@@ -98,7 +98,7 @@ def test_cancelling_loses_nothing_and_leaves_nothing_behind():
     assert Job(queues.receive, 1, SCALAR).waits()
 
 
-def test_clearing_turns_away_who_waits_to_send_and_keeps_who_waits_to_receive():
+def test_clearing_aborts_senders_and_keeps_receivers():
     queues = _queues(items=1)
     receiver = Job(queues.receive, 2, SCALAR)
     assert receiver.waits()

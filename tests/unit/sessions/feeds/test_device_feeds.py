@@ -218,7 +218,7 @@ def test_a_queued_part_does_not_hold_the_whole_it_was_cut_from():
     assert not np.shares_memory(literal.value, whole)
 
 
-def test_reset_turns_away_who_waits_to_put_and_keeps_who_waits_to_take():
+def test_reset_aborts_producers_and_keeps_consumers():
     feeds = _feeds(items=1)
     taker = Job(_take_out, feeds, SCALAR)
     _put(feeds, np.int32(1))
@@ -245,7 +245,7 @@ def test_what_no_queue_can_hold_is_refused():
             _put(feeds, value)
 
 
-def test_only_channels_that_are_closed_and_empty_make_room_for_others():
+def test_only_channels_that_are_closed_and_empty_are_removed_for_others():
     handles, kind = HandleFactory(), ChannelType.HOST_TO_DEVICE
     feeds = device_feeds(size=1600, channels=ChannelTable(handles, max_items=1, max_bytes=1))
 
@@ -277,7 +277,7 @@ def test_a_queued_value_of_dynamic_shape_keeps_no_more_than_it_has():
     assert feeds.infeed.queue.size == (0, 0)
 
 
-def test_values_that_wait_for_room_count_as_the_session_s():
+def test_values_that_wait_for_capacity_count_as_the_session_s():
     quotas = Quotas(device_bytes=40, queued_items=1)
     service = Session(shared_resources(1000, quotas))
     told: list[XlaError | None] = []

@@ -127,7 +127,7 @@ def test_a_loan_of_a_time_before_the_reset_takes_nothing():
     assert _values(_take(queue, SCALAR)) == [2]
 
 
-def test_held_items_use_room_until_they_are_released_or_put_back():
+def test_held_items_use_capacity_until_they_are_released_or_put_back():
     queue = _queue(items=2)
     _put(queue, _number(1))
     _put(queue, _number(2))
@@ -184,7 +184,7 @@ def test_a_closed_queue_gives_what_it_has_and_turns_away_the_rest(discard):
     assert _values(waiting) == [4]
 
 
-def test_closing_ends_those_who_wait_for_what_cannot_come():
+def test_closing_ends_waiters_for_what_cannot_come():
     queue = _queue()
     consumer = _take(queue, SCALAR)
     queue.close()
@@ -220,7 +220,7 @@ def test_the_numbers_of_what_was_taken_are_known():
     assert queue.consumed == 9
 
 
-def test_room_is_what_fits_and_one_more_for_who_lacks_items():
+def test_capacity_is_what_fits_and_one_more_for_a_consumer_without_items():
     queue = _queue(items=1, size=8)
     assert queue.free_capacity() == (1, 8)
     _put(queue, _vector())
@@ -230,7 +230,7 @@ def test_room_is_what_fits_and_one_more_for_who_lacks_items():
     assert queue.free_capacity() == (2, 1)
 
 
-def test_everybody_who_waits_is_reported_with_the_reason():
+def test_each_waiter_is_reported_with_the_reason():
     queue = _queue(items=1)
     _take(queue, VECTOR, SCALAR)
     _take(queue, SCALAR)
@@ -254,7 +254,7 @@ def test_everybody_who_waits_is_reported_with_the_reason():
     assert [str(shape) for shape in queue.front()] == ["s32[]"]
 
 
-def test_some_of_many_who_wait_are_reported():
+def test_some_of_many_waiters_are_reported():
     queue = _queue(items=1)
     for _ in range(MAX_DESCRIBED_WAITERS + 5):
         _take(queue, VECTOR)
@@ -263,7 +263,7 @@ def test_some_of_many_who_wait_are_reported():
     assert f"{MAX_DESCRIBED_WAITERS - 1} before it in the queue" in told[-1].reason
 
 
-def test_the_observer_hears_of_room():
+def test_the_observer_is_called_for_free_capacity():
     queue = _queue()
     heard: list[tuple[int, int]] = []
     queue.observer = lambda: heard.append(queue.free_capacity())

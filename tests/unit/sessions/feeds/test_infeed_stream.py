@@ -88,7 +88,7 @@ def _progress(stream: InfeedStream) -> Progress:
     return progress
 
 
-def test_credit_is_the_room_there_is_and_comes_back_as_programs_take():
+def test_credit_is_free_capacity_and_comes_back_as_programs_take():
     feeds = _feeds(items=8)
     stream = _attach(feeds)
     assert (stream.next_sequence, stream.credit.items, stream.credit.bytes) == (1, 8, 1000)
@@ -260,7 +260,7 @@ def test_closing_the_queue_ends_the_stream_and_the_next_one_opens_it():
     assert _taken(feeds) == 3
 
 
-def test_a_reset_gives_the_room_back_and_numbers_go_on():
+def test_a_reset_releases_capacity_and_numbers_go_on():
     feeds = _feeds(items=4)
     stream = _attach(feeds)
     stream.accept(_numbers(1, 4))

@@ -125,7 +125,7 @@ def test_padding_that_a_client_asks_for_counts_as_sent():
     reader.join(100)
 
 
-def test_what_is_not_acknowledged_uses_room_and_comes_again():
+def test_what_is_not_acknowledged_uses_capacity_and_comes_again():
     feeds = _feeds(items=2)
     _put(feeds, 0)
     _put(feeds, 1)

@@ -11,7 +11,7 @@ def _item(value: int, *, is_last: bool = True, sequence: int = 0) -> Item:
     return Item(SCALAR, np.array(value, np.int32), is_last=is_last, sequence=sequence)
 
 
-def test_what_is_held_uses_room_until_it_is_let_go_or_back():
+def test_held_items_use_capacity_until_they_are_released():
     stock = QueueContents()
     items = [_item(1), _item(2), _item(3)]
     stock.append(items)

@@ -42,7 +42,7 @@ def test_what_was_not_read_is_counted_until_it_is(
     answers.reserve(100)
 
 
-def test_one_answer_has_room_however_large(answers: SessionResponseMemory) -> None:
+def test_one_answer_has_memory_however_large(answers: SessionResponseMemory) -> None:
     # More than a message may take is known to be too much.
     reservation = answers.reserve(10 * MESSAGE)
     assert answers.used_bytes == MESSAGE
@@ -102,7 +102,7 @@ def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
     assert memory.used_bytes == 1800
 
 
-def test_room_lasts_as_long_as_a_block(answers: SessionResponseMemory) -> None:
+def test_memory_lasts_as_long_as_a_block(answers: SessionResponseMemory) -> None:
     with answers.reserving(50):
         assert answers.used_bytes == 50
     assert answers.used_bytes == 0
@@ -121,7 +121,7 @@ def take_all(session: SessionResponseMemory) -> None:
         session.reserve(10)
 
 
-def test_one_session_leaves_room_for_others(memory: ResponseMemory) -> None:
+def test_one_session_leaves_memory_for_others(memory: ResponseMemory) -> None:
     sessions = [
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(4)
     ]
@@ -134,7 +134,7 @@ def test_one_session_leaves_room_for_others(memory: ResponseMemory) -> None:
     assert memory.used_bytes == sum(taken)
 
 
-def test_the_only_answer_of_all_has_room(memory: ResponseMemory) -> None:
+def test_the_only_answer_of_all_has_memory(memory: ResponseMemory) -> None:
     sessions = [
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000) for _ in range(2)
     ]
@@ -147,7 +147,7 @@ def test_the_only_answer_of_all_has_room(memory: ResponseMemory) -> None:
     sessions[1].reserve(1500)
 
 
-def test_one_caller_leaves_room_for_another() -> None:
+def test_one_caller_leaves_memory_for_another() -> None:
     memory = ResponseMemory(1000, CallerShares(identity=0.75, connection=0.5))
     callers = [
         Caller("greedy", "0"),
@@ -178,7 +178,7 @@ def test_one_caller_leaves_room_for_another() -> None:
     assert memory.used_bytes == 500
 
 
-def test_the_only_answer_of_a_caller_has_room() -> None:
+def test_the_only_answer_of_a_caller_has_memory() -> None:
     memory = ResponseMemory(1000, CallerShares(identity=0.75, connection=0.5))
     session = SessionResponseMemory(
         memory, max_bytes=10_000, max_answer_bytes=2000, caller=Caller("one", "0")

@@ -157,7 +157,7 @@ def test_a_program_that_breaks_a_rule_is_refused() -> None:
         computed(proto)
 
 
-def test_room_is_reserved_for_all_values_at_once() -> None:
+def test_memory_is_reserved_for_all_values_at_once() -> None:
     builder = Builder("wide")
     wide = ops.broadcast(builder.constant(np.float32(1)), [100])
     program = builder.build(ops.slice((wide + wide) * (wide - wide), [0], [1]))

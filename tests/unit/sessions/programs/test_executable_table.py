@@ -243,7 +243,7 @@ def test_a_failed_compilation_is_forgotten():
     assert not _acquire(table, b"a").cache_hit
 
 
-def test_those_who_come_during_a_compilation_wait_for_it_or_give_up():
+def test_callers_during_a_compilation_wait_for_it_or_give_up():
     table = _shared()
     compiling, finish = threading.Event(), threading.Event()
 
@@ -311,7 +311,7 @@ def test_a_cancelled_compilation_stops_unless_others_wait_for_it(joins: str) -> 
     assert table.code_count == len(table) == (joins != "no other")
 
 
-def test_a_caller_cannot_take_the_room_that_others_are_to_have() -> None:
+def test_a_caller_cannot_take_the_share_of_others() -> None:
     shared = _shared(max_program_bytes=9 * 4096, max_idle=0, shares=CallerShares(0.875, 0.75))
     mine, same, other = Caller("ada", "1"), Caller("ada", "2"), Caller("eve", "3")
 

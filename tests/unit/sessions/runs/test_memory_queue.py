@@ -86,7 +86,7 @@ def test_what_does_not_fit_beside_others_waits_for_them_in_order(case: Case) -> 
 
 
 @pytest.mark.parametrize(("spared", "is_first"), [(0, False), (9, False), (10, True)])
-def test_only_what_fits_into_the_spared_share_passes_who_waits(spared: int, is_first: bool) -> None:
+def test_only_what_fits_into_the_spared_share_passes_waiters(spared: int, is_first: bool) -> None:
     case = Case(spared=spared)
     running, large = case.run(60), case.wait(60)
     small, another = case.wait(10), case.wait(10)
@@ -167,7 +167,7 @@ def test_the_limit_of_a_session_holds_up_that_session_alone(case: Case) -> None:
         each.release()
 
 
-def test_memory_of_values_that_is_given_back_is_for_who_waits(case: Case) -> None:
+def test_memory_of_values_that_is_given_back_is_for_waiters(case: Case) -> None:
     value = case.mine.reserve(30, "a value")
     running, waiter = case.run(60), case.wait(70)
     value.release()

@@ -200,7 +200,7 @@ def test_arguments_are_what_the_program_was_compiled_for(service: Session) -> No
     bad(add, [one, one], InvalidArgumentError, "^argument 0: .*unregistered")
 
 
-def test_room_for_the_result_is_set_aside_before_it_runs(service: Session) -> None:
+def test_memory_for_the_result_is_set_aside_before_it_runs(service: Session) -> None:
     big = compiled(service, "big")
     argument = kept(service, ONES)
     with pytest.raises(ResourceExhaustedError, match=r"1000 bytes.*got 1600 .*with 16 in use"):

@@ -207,7 +207,7 @@ def test_what_was_donated_must_not_be_used_again(service: Session) -> None:
     execute(service, step(double, argument_of(held)), first)
 
 
-def test_a_run_whose_later_step_has_no_room_does_not_begin(service: Session) -> None:
+def test_a_run_whose_later_step_has_no_memory_does_not_begin(service: Session) -> None:
     double, big = compiled(service, DOUBLE), compiled(service, "big")
     held = kept(service, ONES)
     with pytest.raises(ResourceExhaustedError, match=r"step 1: .*1000 bytes.*in use"):

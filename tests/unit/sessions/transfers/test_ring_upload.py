@@ -69,7 +69,7 @@ def test_a_value_of_no_bytes_waits_for_none(pair):
     )
 
 
-def test_a_piece_without_room_is_not_copied(pair):
+def test_a_piece_without_memory_is_not_copied(pair):
     def refuse(byte_size: int) -> None:
         raise ResourceExhaustedError(f"no room for {byte_size} bytes")
 

@@ -175,7 +175,7 @@ def test_memory_is_reserved_for_the_bytes_that_have_arrived() -> None:
     case.end()
 
 
-def test_a_chunk_without_room_does_not_arrive_and_says_how_far_it_came() -> None:
+def test_a_chunk_without_memory_does_not_arrive_and_says_how_far_it_came() -> None:
     case = Case()
     case.write(0, 4)
     with case.service.data.reserve(1000 - 4 - 8, "others"):

@@ -130,7 +130,7 @@ def test_the_device_must_be_there(case: Case):
         case.begin(device=DeviceHandle(2, 3))
 
 
-def test_what_has_no_room_is_refused_before_it_is_allocated(case: Case):
+def test_what_has_no_memory_is_refused_before_it_is_allocated(case: Case):
     with pytest.raises(ResourceExhaustedError, match="may take 1000 bytes"):
         case.begin(shape=Shape.parse("f32[1000000000000]{0}"))
     assert case.uploads._in_progress == {}
@@ -255,7 +255,7 @@ def test_starts_alone_take_nothing_from_others(case: Case):
     case.service.data.reserve(1000, "everything").release()
 
 
-def test_a_start_without_room_for_all_that_would_come_is_refused(case: Case):
+def test_a_start_without_memory_for_all_that_would_come_is_refused(case: Case):
     with (
         case.service.data.reserve(969, "others"),
         pytest.raises(ResourceExhaustedError, match=r"32 bytes more for an upload of s32\[8\]"),
@@ -264,7 +264,7 @@ def test_a_start_without_room_for_all_that_would_come_is_refused(case: Case):
     case.begin()
 
 
-def test_a_chunk_without_room_gives_everything_back_at_once(case: Case):
+def test_a_chunk_without_memory_gives_everything_back_at_once(case: Case):
     upload = case.begin()
     _write(upload, 0, 16)
     with case.service.data.reserve(970, "others"):

@@ -55,7 +55,7 @@ def test_one_array_twice_in_a_tuple_counts_once():
     assert table.used_bytes == 0
 
 
-def test_room_is_set_aside_before_and_given_back_after():
+def test_memory_is_set_aside_before_and_given_back_after():
     table = _table()
     _keep(table, _buffer(np.zeros(10, np.float32)))
     with table.reserve(50, "a result"):
@@ -120,7 +120,7 @@ def test_a_closed_table_frees_all_and_takes_nothing():
         table.get(handle)
 
 
-def test_a_shape_without_bounds_makes_no_room_for_others():
+def test_a_shape_without_bounds_frees_no_memory_for_others():
     table = _table()
     for shape in (Shape.parse("f32[?]{0}"), Shape.parse("(f32[4]{0}, f32[?]{0})")):
         with pytest.raises(
@@ -142,7 +142,7 @@ def test_a_reservation_shrinks_and_never_grows():
     assert (table.reserved_bytes, memory.used_bytes) == (0, 60)
 
 
-def test_a_reservation_grows_as_far_as_there_is_room():
+def test_a_reservation_grows_as_far_as_there_is_memory():
     memory = MemoryBudget(100)
     table = _table(memory, max_bytes=80)
     with table.reserve_later(70, "a test", spared=30) as reservation:

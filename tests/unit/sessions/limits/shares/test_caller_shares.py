@@ -35,7 +35,7 @@ def test_a_large_amount_counts_as_so_many() -> None:
     assert use.exceeded(Caller("ada"), 57, 0, LIMIT) == ("identity", "ada")
 
 
-def test_one_is_for_everybody_and_all_for_who_may() -> None:
+def test_a_share_is_at_least_one_and_everything_is_no_limit() -> None:
     assert CallerUse(SHARES).exceeded(Caller("ada", "1"), 1, 0, 1) is None
     assert CallerUse(EVERYTHING).exceeded(Caller("ada", "1"), LIMIT, 0, LIMIT) is None
 

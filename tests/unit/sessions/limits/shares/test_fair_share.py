@@ -22,7 +22,7 @@ def _fill(shares: FairShare, users: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("users", "each"), [(1, 50), (3, 25), (9, 10)])
-def test_users_who_want_all_have_a_part_each_and_leave_one(users: int, each: int) -> None:
+def test_users_that_want_all_have_a_part_each_and_leave_one(users: int, each: int) -> None:
     shares, taken = FairShare(100), [0] * users
     _fill(shares, taken)
     assert taken == [each] * users

@@ -185,7 +185,7 @@ def test_who_is_late_is_named_after_the_time() -> None:
         run([job] * 3, 0.01)
 
 
-def test_cancellation_ends_those_who_wait() -> None:
+def test_cancellation_ends_waiters() -> None:
     cancellation = Cancellation()
 
     def job(me: Collectives, own: Cancellation) -> None:

@@ -369,7 +369,7 @@ def test_no_one_is_left_asleep(
 
 
 @both
-def test_another_number_of_trips_names_who_is_missing(run: Any) -> None:
+def test_another_number_of_iterations_names_the_missing_participant(run: Any) -> None:
     arguments = [[X, np.uint32(trips)] for trips in (3, 2, 3)]
     for _ in range(2):
         with pytest.raises(

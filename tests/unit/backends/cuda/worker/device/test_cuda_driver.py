@@ -177,7 +177,7 @@ def test_memory_is_kept_once_no_stream_uses_it(driver: Any, cuda: FakeBindings, 
         driver.free(77, stream)
 
 
-def test_kept_memory_is_free_and_given_to_the_pool_where_it_has_no_room(
+def test_kept_memory_is_free_and_given_to_the_pool_where_it_has_no_memory(
     driver: Any, cuda: FakeBindings
 ) -> None:
     stream = driver.new_stream()

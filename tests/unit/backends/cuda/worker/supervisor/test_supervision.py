@@ -181,7 +181,7 @@ def test_memory_that_is_not_there_is_refused_with_figures(worker: DeviceWorker) 
     assert downloaded(worker, memory).tolist() == [1]
 
 
-def test_a_run_without_room_frees_what_it_had(worker: DeviceWorker) -> None:
+def test_a_run_without_memory_frees_what_it_had(worker: DeviceWorker) -> None:
     half = fake_driver.TOTAL_BYTES // 2 + 1
     loaded = worker.load(program(launch("increment", 0, 1), results=[half, half], arena=[0]))
     argument = uploaded(worker, ONE)
@@ -343,7 +343,7 @@ def test_a_worker_that_does_not_stop_is_ended(
     assert "it did not stop a run in 0.2 seconds" in caplog.text
 
 
-def test_a_program_with_graphs_waits_for_room_to_be_made(worker: DeviceWorker) -> None:
+def test_a_program_with_graphs_waits_for_memory_to_be_freed(worker: DeviceWorker) -> None:
     most = fake_driver.TOTAL_BYTES - 2048
     thunks = [launch("increment", 0, 0), launch("increment", 0, 1)]
     loaded, argument = worker.load(program(*thunks, results=[most])), uploaded(worker, ONE)
