@@ -210,9 +210,9 @@ def test_what_the_library_does_not_have_stays() -> None:
             *(x, y, (1, 1)), dimension_numbers=LAST, **form
         )
         module = imported(lower(function, x, y))
-        told = convolutions(compiled(module))
-        assert bool(told) == (name == "plain"), name
-        refused = GpuCapability(has_convolutions=True, min_products=0, refused=frozenset(told))
+        reported = convolutions(compiled(module))
+        assert bool(reported) == (name == "plain"), name
+        refused = GpuCapability(has_convolutions=True, min_products=0, refused=frozenset(reported))
         assert not convolutions(compiled(module, refused))
         assert not convolutions(compiled(module, GpuCapability(has_convolutions=True)))
         assert not convolutions(compiled(module, GpuCapability()))

@@ -53,6 +53,6 @@ def test_what_a_library_refuses_is_compiled_without_it(
     places = platform.dump_files(program)["places.txt"]
     assert isinstance(places, str)
     assert places.count(" library ") >= calls
-    told = [line for line in places.splitlines() if line.endswith(": no engine")]
-    assert len(told) == refused
+    reported = [line for line in places.splitlines() if line.endswith(": no engine")]
+    assert len(reported) == refused
     assert ("refused by libraries" in places) == bool(refused)

@@ -118,10 +118,10 @@ def test_kernels_that_the_driver_compiles_are_logged_once(
 ) -> None:
     compile_ = HostToolchain.compile
 
-    def told(self: HostToolchain, kernels: Mapping[str, GridKernel]) -> DeviceModule:
+    def reported(self: HostToolchain, kernels: Mapping[str, GridKernel]) -> DeviceModule:
         return dataclasses.replace(compile_(self, kernels), compiler="the driver, as it is so")
 
-    monkeypatch.setattr(HostToolchain, "compile", told)
+    monkeypatch.setattr(HostToolchain, "compile", reported)
     with contextlib.closing(twin_platform()) as platform:
         for size in (4, 5):
             on_platform(platform, built(lambda x: -x, [np.ones(size)]), [np.ones(size)])

@@ -447,8 +447,10 @@ def test_a_server_of_ones_own_is_for_no_other_user() -> None:
 
 def test_a_token_is_made_by_the_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "xla_server", "token", "dave", "--role", "viewer"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    token, line = (each.partition(":")[2].strip() for each in told)
+    reported = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    token, line = (each.partition(":")[2].strip() for each in reported)
     assert token not in line
     file = tmp_path / "tokens"
     file.write_text(f"{line}\n")

@@ -68,10 +68,10 @@ def test_a_program_is_compiled_from_text_and_from_bytes(plain: Extension) -> Non
     options = xla_pb2.ExecutionOptions()
     options.shape_with_output_layout.CopyFrom(answer.program_shape.result)
     options.shape_with_output_layout.layout.minor_to_major[:] = [0, 1]
-    asked = plain.CompileModule(
+    requested = plain.CompileModule(
         extension_pb2.CompileModuleRequest(module=Source(hlo_text=TEXT), execution_options=options)
     )
-    assert list(asked.program_shape.result.layout.minor_to_major) == [0, 1]
+    assert list(requested.program_shape.result.layout.minor_to_major) == [0, 1]
 
 
 @pytest.mark.parametrize(

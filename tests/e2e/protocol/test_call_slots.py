@@ -226,9 +226,9 @@ def test_names_of_no_session_are_counted_by_their_connection(server: ServerProce
 def test_calls_on_a_stream_are_of_their_session(server: ServerProcess, greedy: Greedy) -> None:
     for _ in range(3):
         stream = greedy.conversation(EACH + TOO_MANY)
-        told = [stream.receive() for _ in range(TOO_MANY)]
-        assert [answer.id for answer in told] == list(range(EACH + 1, EACH + TOO_MANY + 1))
-        for answer in told:
+        reported = [stream.receive() for _ in range(TOO_MANY)]
+        assert [answer.id for answer in reported] == list(range(EACH + 1, EACH + TOO_MANY + 1))
+        for answer in reported:
             status = status_pb2.Status.FromString(answer.status)
             assert TOLD in status.message
         assert greedy.is_refused()

@@ -371,10 +371,10 @@ class TestFeeds:
     def test_outfeed_may_be_asked_first(self, raw):
         handle = raw.compile(modules.echo_feed())
         request = xla_pb2.TransferFromOutfeedRequest(shape_with_layout=_shape("f32[2]"))
-        asked = raw.TransferFromOutfeed.future(request, timeout=30)
+        requested = raw.TransferFromOutfeed.future(request, timeout=30)
         self._feed(raw, np.float32([5, 6]))
         raw.Execute(xla_pb2.ExecuteRequest(handle=handle), timeout=30)
-        assert asked.result().literal.f32s == [5, 6]
+        assert requested.result().literal.f32s == [5, 6]
 
     def test_a_value_of_another_shape_fails_the_taker_and_stays(self, raw):
         handle = raw.compile(modules.echo_feed())

@@ -100,8 +100,8 @@ def test_endless_programs_of_several_sessions_keep_no_other_from_running(
     until(lambda: any(rule in call.details() for call in _refused(calls)))
     refused = _refused(calls)
     assert {call.code() for call in refused} <= {grpc.StatusCode.RESOURCE_EXHAUSTED}
-    told = [call.details() for call in refused]
-    assert all("executions at the same time, " in each for each in told), told
+    reported = [call.details() for call in refused]
+    assert all("executions at the same time, " in each for each in reported), reported
     for _ in range(2):
         _is_served(server.address)
     crowded = process.num_threads()

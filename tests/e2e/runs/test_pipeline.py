@@ -311,9 +311,9 @@ def test_what_cannot_be_submitted_is_reported(client: xc.Client) -> None:
         client.pipeline().submit()
     p = client.pipeline()
     p.fetch(p.call(client.compile(program(DOUBLE)), ONES))
-    with pytest.raises(xc.InvalidArgumentError, match=r"must keep all .* fetches 1") as told:
+    with pytest.raises(xc.InvalidArgumentError, match=r"must keep all .* fetches 1") as reported:
         p.submit()
-    assert "to_numpy" in told.value.hint
+    assert "to_numpy" in reported.value.hint
     np.testing.assert_array_equal(p.run()[0], 2 * ONES)
 
 

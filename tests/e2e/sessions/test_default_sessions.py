@@ -46,12 +46,12 @@ class Tokenless(Raw):
     def attempts(self, handle: int) -> list[tuple[Callable[..., Any], Any]]:
         """All ways of taking a part in a value."""
         data = xla_data_pb2.GlobalDataHandle(handle=handle)
-        asked = extension_pb2.DescribeHandlesRequest(handles=[handle])
+        requested = extension_pb2.DescribeHandlesRequest(handles=[handle])
         return [
             (self.GetShape, shape_request(handle)),
             (self.TransferToClient, xla_pb2.TransferToClientRequest(data=data)),
             (self.Unregister, xla_pb2.UnregisterRequest(data=[data])),
-            (self.DescribeHandles, asked),
+            (self.DescribeHandles, requested),
         ]
 
 
@@ -83,8 +83,8 @@ def test_who_comes_from_the_same_port_to_another_local_address_finds_nothing(por
     elsewhere = FixedPort("127.0.0.2", port, local)
     other = Tokenless(elsewhere)
     for call, request in other.attempts(handle):
-        told = refused(StatusCode.UNAUTHENTICATED, call, request)
-        assert "tell from all others" in told
+        reported = refused(StatusCode.UNAUTHENTICATED, call, request)
+        assert "tell from all others" in reported
     # With a token all is as ever, and nothing of the other's is there.
     opened = other.OpenSession(extension_pb2.OpenSessionRequest())
     metadata = [("xla-session", opened.token)]
@@ -114,8 +114,8 @@ def test_unused_sessions_go_with_the_connection_that_opened_them(port: int) -> N
         watcher.open()
 
         def count() -> int:
-            asked = extension_pb2.DescribeSessionRequest()
-            return int(watcher.DescribeSession(asked).server_sessions)
+            requested = extension_pb2.DescribeSessionRequest()
+            return int(watcher.DescribeSession(requested).server_sessions)
 
         before = count()
         relay = FixedPort("127.0.0.1", port, ("127.0.0.1", 0))

@@ -118,15 +118,15 @@ def test_clients_share_no_connection(target: str) -> None:
 
 def test_the_session_is_left_to_the_parent(target: str) -> None:
     first, second, value, whole = _printed(_SESSION, target)
-    for told in (first, second):
-        assert "must be open, got that of the process this one was forked from" in told
+    for reported in (first, second):
+        assert "must be open, got that of the process this one was forked from" in reported
     assert value == "7.0"
     assert whole == "True"
 
 
 def test_the_feeds_are_left_to_the_parent(target: str) -> None:
-    *told, last, left = _printed(_FEEDS, target)
+    *reported, last, left = _printed(_FEEDS, target)
     assert last == "closed"
-    assert len(told) == 3
-    assert all("of the process this one was forked from" in each for each in told)
+    assert len(reported) == 3
+    assert all("of the process this one was forked from" in each for each in reported)
     assert left == "2"

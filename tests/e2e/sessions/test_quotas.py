@@ -56,7 +56,7 @@ def _too_many_launches(client: xc.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("exceed", "told"),
+    ("exceed", "reported"),
     [
         (_too_many_bytes, r"a session may take 4000 bytes.*800.*3600 in use"),
         (_too_many_handles, "may have 3 data handles, got 1 more with 3"),
@@ -66,10 +66,10 @@ def _too_many_launches(client: xc.Client) -> None:
     ],
 )
 def test_a_limit_is_reported_with_the_use(
-    address: str, exceed: Callable[[xc.Client], Any], told: str
+    address: str, exceed: Callable[[xc.Client], Any], reported: str
 ) -> None:
     with xc.connect(address, timeout=30) as client, xc.connect(address, timeout=30) as other:
-        with pytest.raises(xc.ResourceExhaustedError, match=told):
+        with pytest.raises(xc.ResourceExhaustedError, match=reported):
             exceed(client)
         # It is the session's own.
         assert other.to_device(ONES).to_numpy().tolist() == ONES.tolist()
@@ -108,7 +108,7 @@ def test_time_to_compile_is_reported_with_its_use(tmp_path: Any) -> None:
     flags = ("--platform", "interpreter", "--session-compile-seconds", "1e-6")
     with start_server(tmp_path, *flags) as server, xc.connect(server.address) as client:
         double = client.compile(program(DOUBLE))
-        told = r"may compile for 1e-06 s within an hour, got another program after \d"
-        with pytest.raises(xc.ResourceExhaustedError, match=told):
+        reported = r"may compile for 1e-06 s within an hour, got another program after \d"
+        with pytest.raises(xc.ResourceExhaustedError, match=reported):
             client.compile(sink(1))
         np.testing.assert_array_equal(double.run(ONES), 2 * ONES)

@@ -111,10 +111,10 @@ def test_closing_ends_the_session_and_detaching_leaves_it(server: ServerProcess)
         assert client.adopt(buffer.handle).to_numpy().tolist() == [1, 1, 1, 1]
     with pytest.raises(
         xc.NotFoundError, match="resume_token must be that of a live session"
-    ) as told:
+    ) as reported:
         xc.connect(address, session=token)
-    assert "make everything anew" in told.value.hint
-    assert token not in str(told.value) + repr(told.value)
+    assert "make everything anew" in reported.value.hint
+    assert token not in str(reported.value) + repr(reported.value)
 
 
 def test_what_was_dropped_before_is_not_left(address: str) -> None:

@@ -40,9 +40,9 @@ def test_results_are_row_major_unless_asked_for_otherwise(client: xc.Client) -> 
     (parallel,) = client.execute_parallel([xc.Launch(square, (X[:, :3],))])
     assert isinstance(parallel, xc.Buffer)
     assert client.adopt(parallel.handle).shape.layout == ROWS
-    asked = client.compile(square, result_layout=COLUMNS)(X[:, :3])
-    assert isinstance(asked, xc.Buffer)
-    assert client.adopt(asked.handle).shape.layout == COLUMNS
+    requested = client.compile(square, result_layout=COLUMNS)(X[:, :3])
+    assert isinstance(requested, xc.Buffer)
+    assert client.adopt(requested.handle).shape.layout == COLUMNS
 
 
 def _called(client: xc.Client, run: xc.Executable, value: xc.Buffer) -> Any:

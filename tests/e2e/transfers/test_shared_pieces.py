@@ -264,14 +264,16 @@ def test_a_server_that_is_stopped_does_not_wait_for_pieces(tmp_path):
 
 
 def test_progress_is_reported_all_the_way_up_and_down(client):
-    array, told = np.arange(8 << 20, dtype=np.float32), []
-    buffer = client.to_device(array, progress=lambda *now: told.append(now))
+    array, reported = np.arange(8 << 20, dtype=np.float32), []
+    buffer = client.to_device(array, progress=lambda *now: reported.append(now))
     # A report for each piece: it is this way that the value went.
-    assert told == [(done << 20, array.nbytes) for done in range(1, 33)]
-    told.clear()
-    np.testing.assert_array_equal(buffer.to_numpy(progress=lambda *now: told.append(now)), array)
-    assert told[-1] == (array.nbytes, array.nbytes)
-    assert told == sorted(set(told))
+    assert reported == [(done << 20, array.nbytes) for done in range(1, 33)]
+    reported.clear()
+    np.testing.assert_array_equal(
+        buffer.to_numpy(progress=lambda *now: reported.append(now)), array
+    )
+    assert reported[-1] == (array.nbytes, array.nbytes)
+    assert reported == sorted(set(reported))
 
 
 def test_what_progress_raises_ends_the_upload(client):

@@ -67,11 +67,11 @@ def test_numbers_that_grow_are_refused_before_they_do(tmp_path: Path) -> None:
 
         def refusal(code: grpc.StatusCode, path: str, data: bytes) -> None:
             def send() -> None:
-                told.append(refused(code, raw.send_bytes, path, data))
+                reported.append(refused(code, raw.send_bytes, path, data))
 
-            told: list[str] = []
+            reported: list[str] = []
             check("refused", peak(server.process.pid, send), REFUSED, HOSTILE_SIZE)
-            assert "s64" in told[0]
+            assert "s64" in reported[0]
 
         invalid, exhausted = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED
         refusal(invalid, upload, field(1, two, ones))

@@ -73,13 +73,13 @@ def reads_whole(peer: RawPeer, stream: int) -> None:
     until(lambda: peer.received[stream] > ONES.nbytes)
 
 
-def are_answered(asked: list[tuple[RawPeer, list[int]]], other: Plain) -> None:
+def are_answered(requested: list[tuple[RawPeer, list[int]]], other: Plain) -> None:
     """The calls of all peers are answered, which costs another client nothing."""
-    for peer, streams in asked:
+    for peer, streams in requested:
         is_answered(peer, streams)
     is_served(other)
-    reads_whole(*next((peer, streams[0]) for peer, streams in asked))
-    for peer, _ in asked:
+    reads_whole(*next((peer, streams[0]) for peer, streams in requested))
+    for peer, _ in requested:
         peer.close()
 
 
@@ -96,13 +96,13 @@ def test_answers_that_were_waited_for_hold_no_thread(peers, client, other):
                 runs=[fetched_run(gate, argument_of(coming.handle))]
             ),
         }
-        asked = [
+        requested = [
             (peer, [peer.call(name, request) for name, request in calls.items()])
             for peer in peers()
         ]
         is_served(other)
         feed(client, 1 + 2 * PEERS)
-        are_answered(asked, other)
+        are_answered(requested, other)
         use = client.describe().use
         assert use.concurrent_executions == 0
         client("ResetDevice", xla_pb2.ResetDeviceRequest())
@@ -116,14 +116,14 @@ def test_conversations_that_are_not_read_hold_no_thread_of_short_calls(peers, cl
         coming = launched.outputs[0].outputs[0]
         batch = extension_pb2.RunBatchRequest(runs=[fetched_run(gate, argument_of(data.handle))])
         transfer = xla_pb2.TransferToClientRequest(data=coming)
-        asked = []
+        requested = []
         for peer in peers():
             waiting = peer.call("Converse", converse("TransferToClient", transfer))
             running = peer.call("Converse", converse("RunBatch", batch))
-            asked.append((peer, [waiting, running]))
+            requested.append((peer, [waiting, running]))
         is_served(other)
         feed(client, 1 + PEERS)
-        are_answered(asked, other)
+        are_answered(requested, other)
         until(lambda: client.executions() == (0, 0))
         client("Unregister", xla_pb2.UnregisterRequest(data=[coming]))
 

@@ -252,10 +252,10 @@ def works(address: str, another: str, bearer: str = "") -> None:
         handle = modest.compile(chain(1, "modest"))
         request = xla_pb2.ExecuteRequest(handle=handle, arguments=[modest.upload(4)])
         output = modest.call("Execute", request).output
-        asked = xla_pb2.TransferToClientRequest(data=output)
-        assert list(modest.call("TransferToClient", asked).literal.f32s) == [0] * 4
-        asked = xla_pb2.TransferToClientRequest(data=modest.upload(LARGE))
-        assert len(modest.call("TransferToClient", asked).literal.f32s) == LARGE
+        requested = xla_pb2.TransferToClientRequest(data=output)
+        assert list(modest.call("TransferToClient", requested).literal.f32s) == [0] * 4
+        requested = xla_pb2.TransferToClientRequest(data=modest.upload(LARGE))
+        assert len(modest.call("TransferToClient", requested).literal.f32s) == LARGE
         sharing, memory = connection.share()
         with memory:
             sharing.allocate(1 << 16)

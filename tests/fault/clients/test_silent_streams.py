@@ -68,8 +68,10 @@ def test_large_messages_that_do_not_end_are_let_go_of_when_memory_is_short(serve
         until(lambda calls=calls: len(ended(calls)) >= 2)
         until(lambda: resident_bytes(server) < LIMIT)
         for peer, stream in ended(calls):
-            told = f"for more than 1 s while the server has at most {LIMIT} bytes of memory, got "
-            assert told.encode() in peer.header_blocks[stream]
+            reported = (
+                f"for more than 1 s while the server has at most {LIMIT} bytes of memory, got "
+            )
+            assert reported.encode() in peer.header_blocks[stream]
             assert UNAVAILABLE in peer.header_blocks[stream]
             # The connection serves further calls.
             again = peer.call("DescribeSession", extension_pb2.DescribeSessionRequest())
@@ -241,8 +243,8 @@ def test_errors_of_plain_clients_have_the_limit_the_use_and_what_to_do(short_ser
     with pytest.raises(grpc.RpcError) as caught:
         stream.receive()
     assert stream.call.code() is grpc.StatusCode.UNAVAILABLE
-    told = str(caught.value)
-    assert "at most 1 bytes of memory, got " in told
-    assert "with 1 such streams that may hold parts of messages, 1 of them on this" in told
+    reported = str(caught.value)
+    assert "at most 1 bytes of memory, got " in reported
+    assert "with 1 such streams that may hold parts of messages, 1 of them on this" in reported
     client.end_session()
     until(lambda: watcher.counters() == before)

@@ -38,8 +38,10 @@ def test_large_requests_that_do_not_end_are_refused_when_memory_is_short(server,
         until(lambda calls=calls: len(ended(calls)) >= len(calls) - 1)
         until(lambda: resident_bytes(server) < LIMIT)
         for peer, stream in ended(calls):
-            told = f"for more than 1 s while the server has at most {LIMIT} bytes of memory, got "
-            assert told.encode() in peer.header_blocks[stream]
+            reported = (
+                f"for more than 1 s while the server has at most {LIMIT} bytes of memory, got "
+            )
+            assert reported.encode() in peer.header_blocks[stream]
             # The connection serves further calls.
             again = peer.call("DescribeSession", extension_pb2.DescribeSessionRequest())
             peer.wait_for(DATA, again)

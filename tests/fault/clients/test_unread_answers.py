@@ -114,9 +114,9 @@ def test_a_session_has_so_many_and_its_other_clients_are_notified(server, client
             assert LIMIT - MEBIBYTE < use <= LIMIT
             # grpc keeps the bytes it was given beside those it sends.
             assert resident_bytes(server) - taken < 2 * LIMIT + 16 * MEBIBYTE
-            told = refusal(client, "TransferToClient", request)
-            assert f"may take {LIMIT} bytes" in told
-            assert f"got {MEBIBYTE} bytes more with {use} there" in told
+            reported = refusal(client, "TransferToClient", request)
+            assert f"may take {LIMIT} bytes" in reported
+            assert f"got {MEBIBYTE} bytes more with {use} there" in reported
             # Others read what they like, and small answers are none of it.
             assert len(other("TransferToClient", own).literal.f32s) == LARGE.size
             is_served(other)
@@ -168,8 +168,8 @@ def test_runs_are_refused_before_they_run(server, client):
         keeping.steps[0].output.keep = True
         before = client.describe().use
         assert before.answer_bytes > LIMIT - ONES.nbytes
-        told = refusal(client, "Run", keeping)
-        assert f"got {ONES.nbytes} bytes more" in told
+        reported = refusal(client, "Run", keeping)
+        assert f"got {ONES.nbytes} bytes more" in reported
         assert client.describe().use == before
         outcomes = client("RunBatch", batch).outcomes
         assert {outcome.WhichOneof("outcome") for outcome in outcomes} == {"status"}

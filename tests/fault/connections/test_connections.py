@@ -143,11 +143,11 @@ def begin_upload(raw, data):
     upload = streaming(raw, "Upload")
     upload.send(upload_start(), *chunks(data, 0, 2))
 
-    asked = extension_pb2.GetUploadRequest(upload_id=b"one")
+    requested = extension_pb2.GetUploadRequest(upload_id=b"one")
 
     def has_begun():
         with contextlib.suppress(grpc.RpcError):  # Not even the start has come.
-            return raw.GetUpload(asked).offset == 2 * CHUNK
+            return raw.GetUpload(requested).offset == 2 * CHUNK
         return False
 
     until(has_begun)

@@ -65,14 +65,14 @@ def test_channels_ask_by_default_whether_the_server_is_there(monkeypatch: Any) -
 
     monkeypatch.setattr(_transport.grpc, "insecure_channel", noted)
     Transport("127.0.0.1:1", credentials=None, metadata=(), timeout=None).close()
-    asked = dict(options)
-    assert asked["grpc.keepalive_time_ms"] == 30_000
-    assert asked["grpc.keepalive_timeout_ms"] == 10_000
-    assert asked["grpc.http2.ping_timeout_ms"] == 40_000
+    requested = dict(options)
+    assert requested["grpc.keepalive_time_ms"] == 30_000
+    assert requested["grpc.keepalive_timeout_ms"] == 10_000
+    assert requested["grpc.http2.ping_timeout_ms"] == 40_000
     # Without this a channel sends two pings and no more while streams are silent.
-    assert asked["grpc.http2.max_pings_without_data"] == 0
+    assert requested["grpc.http2.max_pings_without_data"] == 0
     # The server sends clients away that ask more often than each 5 s.
-    assert dict(keepalive_options(*_transport.KEEPALIVE_SECONDS)).items() <= asked.items()
+    assert dict(keepalive_options(*_transport.KEEPALIVE_SECONDS)).items() <= requested.items()
 
 
 def test_a_server_that_freezes_while_streams_are_silent_is_noticed(server: ServerProcess) -> None:

@@ -222,9 +222,9 @@ def test_time_to_wait_ends(tmp_path: Path) -> None:
         client = Client(server.address)
         client.hold()
         launched = client.launch(1)
-        told = refused(grpc.StatusCode.RESOURCE_EXHAUSTED, client.run(1))
+        reported = refused(grpc.StatusCode.RESOURCE_EXHAUSTED, client.run(1))
         rule = "may wait 0.5 s for memory, got none in that time: values"
-        assert rule in told
+        assert rule in reported
         wait = xla_pb2.WaitForExecutionRequest(execution=launched.execution)
         assert rule in refused(
             grpc.StatusCode.RESOURCE_EXHAUSTED, client.begin("WaitForExecution", wait)

@@ -83,15 +83,15 @@ def test_programs_run_together_each_on_its_device(either: xc.Client) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 9, 100])
 def test_devices_are_counted(count: int) -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     def has(number: int) -> bool:
-        asked.append(number)
+        requested.append(number)
         return number <= count
 
     assert contents.count_devices(has) == count
     # By halving.
-    assert len(asked) <= 2 * count.bit_length() + 1
+    assert len(requested) <= 2 * count.bit_length() + 1
 
 
 def test_devices_are_those_of_the_server(either: xc.Client) -> None:

@@ -16,7 +16,7 @@ from xla_contract.errors import InvalidArgumentError, UnavailableError
 
 
 @pytest.fixture
-def told(client: xc.Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def started_calls(client: xc.Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the calls that coroutines make."""
     names: list[str] = []
     transport = client._session.transport
@@ -62,7 +62,7 @@ def test_errors_are_those_of_the_calls(target: str, client: xc.Client) -> None:
 
 
 def test_runs_that_are_gathered_share_messages_and_no_outcomes(
-    client: xc.Client, told: list[str]
+    client: xc.Client, started_calls: list[str]
 ) -> None:
     run, gone = client.compile(double()), client.to_device(ONES)
     client.adopt(gone.handle).delete()
@@ -73,15 +73,15 @@ def test_runs_that_are_gathered_share_messages_and_no_outcomes(
         return await asyncio.gather(*map(run.arun, arguments), return_exceptions=True)
 
     found = asyncio.run(work())
-    assert told == ["RunBatch", "RunBatch"]
+    assert started_calls == ["RunBatch", "RunBatch"]
     assert isinstance(found.pop(7), InvalidArgumentError)
     del arguments[7]
     np.testing.assert_array_equal(found, [2 * each for each in arguments])
-    told.clear()
+    started_calls.clear()
     np.testing.assert_array_equal(asyncio.run(run.arun(ONES)), 2 * ONES)
-    assert told == ["Run"]
+    assert started_calls == ["Run"]
     asyncio.run(run.arun(ONES, timeout=60))
-    assert told == ["Run", "Run"]
+    assert started_calls == ["Run", "Run"]
 
 
 def test_large_arguments_and_results_take_their_own_way(

@@ -175,7 +175,7 @@ def test_what_others_compile_is_not_compiled_again(monkeypatch: pytest.MonkeyPat
     compiled: list[Any] = []
     get = kernels._ObjectCode.get
 
-    def asked(code: kernels._ObjectCode) -> bytes:
+    def requested(code: kernels._ObjectCode) -> bytes:
         # Both want the code before either has it.
         both.wait(100)
         return get(code)
@@ -184,7 +184,7 @@ def test_what_others_compile_is_not_compiled_again(monkeypatch: pytest.MonkeyPat
         compiled.append(kernel)
         return kernel_object(kernel, machine)
 
-    monkeypatch.setattr(kernels._ObjectCode, "get", asked)
+    monkeypatch.setattr(kernels._ObjectCode, "get", requested)
     monkeypatch.setattr(kernels, "kernel_object", compile_kernel)
     with ThreadPoolExecutor(2) as threads:
         found = threads.map(made.get, [_storing(3), _storing(3)])

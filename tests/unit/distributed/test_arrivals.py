@@ -56,21 +56,21 @@ def test_what_is_reported_late_and_together_never_looks_stuck(seed: int, is_alon
     random = Random(seed)
     groups, numbers = ((0, 2), (2, 3), (0, 1, 2, 3)), Counter[tuple[int, ...]]()
     tellers = [{member} for member in range(4)] if is_alone else [{0, 1}, {2}, {3}]
-    told: list[list[Visit]] = [[] for _ in tellers]
+    reported: list[list[Visit]] = [[] for _ in tellers]
     for _ in range(30):
         members = random.choice(groups)
-        for visits, teller in zip(told, tellers, strict=True):
+        for visits, teller in zip(reported, tellers, strict=True):
             if come := teller.intersection(members):
                 visits.append(arrival(come, *members, number=numbers[members]))
         numbers[members] += 1
     seen = arrivals()
-    while any(told):
-        number = random.choice([number for number, visits in enumerate(told) if visits])
+    while any(reported):
+        number = random.choice([number for number, visits in enumerate(reported) if visits])
         count = random.choice((1, 1, 2, 3, 30))
-        last = {visit.collective: visit for visit in told[number][:count]}
-        del told[number][:count]
+        last = {visit.collective: visit for visit in reported[number][:count]}
+        del reported[number][:count]
         seen.arrive(random.sample([*last.values()], len(last)))
-        if not told[number]:
+        if not reported[number]:
             for member in tellers[number]:
                 seen.end(member)
 

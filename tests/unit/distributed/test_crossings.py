@@ -34,7 +34,7 @@ class Rank0:
     """Rank 0, and the exchange, which note what they are told."""
 
     def __init__(self, *, says_go: bool = True, is_fast: bool = False) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.says_go = says_go
         self.parcels: Any = Peer(0)
         self.failure: object = None
@@ -49,22 +49,22 @@ class Rank0:
     def hear(self, message: object) -> None:
         match message:
             case Arrive(_, visits):
-                self.told += [f"arrive {visit.number} {visit.turns}" for visit in visits]
+                self.reported += [f"arrive {visit.number} {visit.turns}" for visit in visits]
                 if visits[-1].turns and self.says_go:
                     self.crossings.go(Go(1, ("sum", (0, 1)), (0, 1), 5))
             case Late():
-                self.told.append("late")
+                self.reported.append("late")
                 # A rank was silent the first time.
-                if self.told.count("late") == 2:
+                if self.reported.count("late") == 2:
                     self.crossings.fail(UnavailableError("too late"))
             case Ended():
-                self.told.append("ended")
+                self.reported.append("ended")
 
     def all_gather(self, ranks: Any, turn: int, mine: Any, others: Any) -> None:
-        self.told.append(f"gather {ranks} {turn} {len(mine)} {sorted(others)}")
+        self.reported.append(f"gather {ranks} {turn} {len(mine)} {sorted(others)}")
 
     def all_reduce(self, ranks: Any, turn: int, totals: Sequence[Array], opcode: Opcode) -> None:
-        self.told.append(f"reduce {ranks} {turn} {opcode}")
+        self.reported.append(f"reduce {ranks} {turn} {opcode}")
         for total in totals:
             total += 1
 
@@ -80,14 +80,14 @@ def test_mpi_reduces_where_it_may_and_has_the_operation() -> None:
         )
         given = rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE._replace(reduction=reduction))
         rank.crossings.spread(COLLECTIVE, None, WHOLE._replace(writes=lambda *_: []))
-        return rank.told, given
+        return rank.reported, given
 
-    told, given = reduced(Opcode.ADD, is_fast=True)
-    assert told == ["arrive 0 1", "reduce (0, 1) 5 add"]
+    reported, given = reduced(Opcode.ADD, is_fast=True)
+    assert reported == ["arrive 0 1", "reduce (0, 1) 5 add"]
     assert given == [("total", False, 5), ("total", True, 5)]
     for opcode, is_fast in ((Opcode.MAXIMUM, True), (Opcode.ADD, False)):
-        told, given = reduced(opcode, is_fast=is_fast)
-        assert told[1].startswith("gather")
+        reported, given = reduced(opcode, is_fast=is_fast)
+        assert reported[1].startswith("gather")
         assert given[0] is GIVEN[0]
 
 
@@ -96,7 +96,7 @@ def test_arrays_are_exchanged_when_rank_0_says_so() -> None:
     parts = rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
     assert parts[0] is GIVEN[0]
     assert parts[1].shape == (4,)
-    assert rank.told == ["arrive 0 1", "gather (0, 1) 5 1 [1]"]
+    assert rank.reported == ["arrive 0 1", "gather (0, 1) 5 1 [1]"]
 
 
 def test_too_many_bytes_are_refused_before_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +104,14 @@ def test_too_many_bytes_are_refused_before_others_wait(monkeypatch: pytest.Monke
     rank = Rank0()
     with pytest.raises(ResourceExhaustedError, match="at most 15 bytes in one collective, got 16"):
         rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
-    assert rank.told == []
+    assert rank.reported == []
 
 
 def test_a_collective_that_has_waited_for_its_time_is_reported_until_there_is_an_answer() -> None:
     rank = Rank0(says_go=False)
     with pytest.raises(UnavailableError, match="too late"):
         rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
-    assert rank.told == ["arrive 0 1", "late", "late"]
+    assert rank.reported == ["arrive 0 1", "late", "late"]
 
 
 def test_a_run_that_has_failed_comes_to_no_collective() -> None:
@@ -119,7 +119,7 @@ def test_a_run_that_has_failed_comes_to_no_collective() -> None:
     rank.crossings.fail(UnavailableError("gone"))
     with pytest.raises(UnavailableError, match="gone"):
         rank.crossings.gathered(COLLECTIVE, GIVEN, WHOLE)
-    assert rank.told == []
+    assert rank.reported == []
 
 
 class Peer:
@@ -161,9 +161,9 @@ def test_arrays_are_exchanged_without_rank_0() -> None:
     rank, peer = Rank0(), Peer(polls=POLLS)
     for _ in range(2):
         np.testing.assert_array_equal(direct(rank, peer), np.arange(4))
-    assert rank.told == []
+    assert rank.reported == []
     rank.crossings.ended(0)
-    assert rank.told == ["arrive 1 0", "ended"]
+    assert rank.reported == ["arrive 1 0", "ended"]
     assert [stamp.visit for stamp in peer.sent] == [0, 1]
 
 
@@ -171,7 +171,7 @@ def test_rank_0_is_notified_when_others_do_not_come() -> None:
     rank, peer = Rank0(says_go=False), Peer(polls=float("inf"), idle=3)
     with pytest.raises(UnavailableError, match="too late"):
         direct(rank, peer)
-    assert rank.told == ["arrive 0 0", "late", "late"]
+    assert rank.reported == ["arrive 0 0", "late", "late"]
     # Members' memory is not left before MPI is done with it.
     assert peer.idle == -1
     assert peer.sent == []
@@ -237,9 +237,9 @@ def test_members_on_two_ranks_meet_in_shared_memory() -> None:
         slot[0] = stamp
     assert visit.missing() == []
     rank.crossings.wait(0, visit)
-    assert rank.told == []
+    assert rank.reported == []
     rank.crossings.ended(0)
-    assert rank.told == ["arrive 0 0", "ended"]
+    assert rank.reported == ["arrive 0 0", "ended"]
 
 
 def test_rank_0_is_notified_when_a_member_does_not_come_in_native_code() -> None:
@@ -248,14 +248,14 @@ def test_rank_0_is_notified_when_a_member_does_not_come_in_native_code() -> None
     shared.slots[0][0] = 1000
     with pytest.raises(UnavailableError, match="too late"):
         rank.crossings.wait(0, shared.collectives.visit(0, 0))
-    assert rank.told == ["arrive 0 0", "late", "late"]
+    assert rank.reported == ["arrive 0 0", "late", "late"]
 
 
 def test_what_came_to_no_native_collective_is_not_reported() -> None:
     rank = Rank0()
     Shared(rank)
     rank.crossings.ended(0)
-    assert rank.told == ["ended"]
+    assert rank.reported == ["ended"]
 
 
 @pytest.mark.parametrize("ranks", [{0: 1 << 40}, None])

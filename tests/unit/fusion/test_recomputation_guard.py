@@ -120,15 +120,15 @@ def test_equal_fusions_are_asked_about_once() -> None:
         ]
     shapes = ["f32[3,7]"] * 3
     module = fused(stated(shapes, f"({', '.join(shapes)}) tuple(d0, d1, d2)", *lines))
-    asked: list[HloInstruction] = []
+    requested: list[HloInstruction] = []
 
     class Adds:
         def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
-            asked.append(fusion)
+            requested.append(fusion)
             return frozenset(i for i in fusion.called[0].instructions if i.opcode is Opcode.ADD)
 
     after = rewritten(module, RecomputationGuard(Adds()))
-    assert len(asked) == 2
+    assert len(requested) == 2
     assert opcodes(after) == {"add": 3, "fusion": 3, "tuple": 1}
 
 

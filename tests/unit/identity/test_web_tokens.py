@@ -208,6 +208,6 @@ def test_files_that_are_no_key_set(text: str):
 
 
 def test_every_error_of_the_library_is_reported_in_words_of_ours():
-    told = [kind for kind, _ in web_tokens._RULES]
-    for index, kind in enumerate(told):
-        assert not any(issubclass(kind, earlier) for earlier in told[:index])
+    reported = [kind for kind, _ in web_tokens._RULES]
+    for index, kind in enumerate(reported):
+        assert not any(issubclass(kind, earlier) for earlier in reported[:index])

@@ -206,8 +206,8 @@ def test_a_program_that_is_too_long_is_refused_before_it_is_read(
     parse_module(VECTOR_LOOP)
     monkeypatch.setattr(module, "MAX_INSTRUCTIONS", length - 1)
     proto.computations[0].instructions[0].opcode = "not read"
-    told = rf"must have at most {length - 1} instructions, got {length}$"
-    with pytest.raises(ResourceExhaustedError, match=told):
+    reported = rf"must have at most {length - 1} instructions, got {length}$"
+    with pytest.raises(ResourceExhaustedError, match=reported):
         import_module(proto)
-    with pytest.raises(ResourceExhaustedError, match=told):
+    with pytest.raises(ResourceExhaustedError, match=reported):
         parse_module(VECTOR_LOOP)

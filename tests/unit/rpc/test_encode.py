@@ -18,9 +18,9 @@ COUNTS = st.integers(0, 2**63 - 1)
 )
 def test_every_field_of_a_profile_is_reported(profile: Profile) -> None:
     message = profile_to_proto(profile)
-    told = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
-    assert {name: told[name] for name in Profile._fields} == profile._asdict()
-    assert set(told) == set(Profile._fields)
+    reported = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
+    assert {name: reported[name] for name in Profile._fields} == profile._asdict()
+    assert set(reported) == set(Profile._fields)
     # Filling a part of another message replaces what it had before.
     response = xla_pb2.ExecuteResponse()
     response.profile.compute_time_ns = 1

@@ -54,11 +54,11 @@ def test_an_incident_is_in_the_status():
 
 
 def test_an_exception_that_is_no_error_is_an_incident_without_its_cause():
-    told = client_error(KeyError("/etc/secret"), "Execute")
-    assert isinstance(told, InternalError)
-    assert told.incident
-    assert told.message == f"the server failed, incident {told.incident}"
-    assert told.op == "Execute"
+    results = client_error(KeyError("/etc/secret"), "Execute")
+    assert isinstance(results, InternalError)
+    assert results.incident
+    assert results.message == f"the server failed, incident {results.incident}"
+    assert results.op == "Execute"
 
 
 def test_an_error_stays_as_it_is():
@@ -67,10 +67,10 @@ def test_an_error_stays_as_it_is():
 
 
 def test_running_out_of_memory_is_no_incident():
-    told = client_error(MemoryError(), "Execute")
-    assert isinstance(told, ResourceExhaustedError)
-    assert told.message == "the server ran out of memory in this call"
-    assert not told.incident
+    results = client_error(MemoryError(), "Execute")
+    assert isinstance(results, ResourceExhaustedError)
+    assert results.message == "the server ran out of memory in this call"
+    assert not results.incident
 
 
 def test_a_fault_of_an_execution_is_internal_with_its_incident_and_context():
@@ -81,8 +81,8 @@ def test_a_fault_of_an_execution_is_internal_with_its_incident_and_context():
     assert rich.message == f"execution 3 of f: the server failed, incident {fault.incident}"
     assert info.reason == "InternalError"
     assert info.metadata["incident"] == fault.incident
-    told = status_of(reported(ZeroDivisionError()).at("RunBatch"))
-    assert told.details.startswith("RunBatch: the server failed, incident ")
+    results = status_of(reported(ZeroDivisionError()).at("RunBatch"))
+    assert results.details.startswith("RunBatch: the server failed, incident ")
 
 
 def test_an_execution_without_memory_is_resource_exhausted():

@@ -22,8 +22,8 @@ def test_the_part_of_a_request_is_put_in_front_and_all_else_stays() -> None:
 
 
 def test_the_error_of_an_execution_stays_as_it_is() -> None:
-    told = CancelledError("enough")
-    assert reported(told) is told
+    results = CancelledError("enough")
+    assert reported(results) is results
 
 
 def test_a_fault_of_an_execution_has_no_text_but_its_context(

@@ -222,12 +222,12 @@ def test_a_session_is_of_the_identity_that_opened_it(sessions: SessionRegistry) 
             (UnauthenticatedError, lambda token, other=other: sessions.enter(token, other)),
             (NotFoundError, lambda token, other=other: sessions.open(token, other)),
         ):
-            told = []
+            reported = []
             for token in (mine.token, "x" * 43):
                 with pytest.raises(code) as caught:
                     call(token)
-                told.append((str(caught.value), caught.value.hint))
-            assert told[0] == told[1]
+                reported.append((str(caught.value), caught.value.hint))
+            assert reported[0] == reported[1]
 
 
 def test_a_session_without_an_identity_goes_with_its_token_alone(

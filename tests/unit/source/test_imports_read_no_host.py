@@ -68,7 +68,7 @@ def test_no_module_asks_for_anything_of_the_host_at_import() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "name"),
+    ("requested", "name"),
     [
         ("os.cpu_count()", "os.cpu_count"),
         ("os.sched_getaffinity(0)", "os.sched_getaffinity"),
@@ -80,6 +80,6 @@ def test_no_module_asks_for_anything_of_the_host_at_import() -> None:
         ("os.listdir('/sys')", "os.listdir /sys"),
     ],
 )
-def test_a_module_that_asks_is_found(asked: str, name: str) -> None:
-    done = _imported(asked)
+def test_a_module_that_asks_is_found(requested: str, name: str) -> None:
+    done = _imported(requested)
     assert f"xla_host.added asks for {name}" in done.stderr.replace("llvmlite.binding.", "")

@@ -83,8 +83,8 @@ TLS = ("tls_key_file", "tls_cert_file")
 def test_options_that_do_not_fit_together(
     given: list[str], more: dict[str, Any], complaint: str, tmp_path: Path, files: dict[str, str]
 ) -> None:
-    told = refused(tmp_path, **{name: files[name] for name in given}, **more)
-    assert re.match(complaint, told), told
+    reported = refused(tmp_path, **{name: files[name] for name in given}, **more)
+    assert re.match(complaint, reported), reported
 
 
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -98,8 +98,10 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 def test_each_address_in_plaintext_beyond_loopback_is_reported(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    told = refused(tmp_path, listen="127.0.0.1:1,0.0.0.0:2,[::]:3", token_file=files["token_file"])
-    first, second = told.splitlines()
+    reported = refused(
+        tmp_path, listen="127.0.0.1:1,0.0.0.0:2,[::]:3", token_file=files["token_file"]
+    )
+    first, second = reported.splitlines()
     assert "got 0.0.0.0:2 in plaintext" in first
     assert "got [::]:3 in plaintext" in second
 

@@ -67,10 +67,10 @@ def test_a_module_of_custom_calls_that_fails_is_named(
 def test_a_directory_for_dumps_must_be_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[object, int]] = []
+    requested: list[tuple[object, int]] = []
 
     def forbidden(path: object, mode: int) -> bool:
-        asked.append((path, mode))
+        requested.append((path, mode))
         return False
 
     # Whoever runs the tests may be allowed everything.
@@ -79,7 +79,7 @@ def test_a_directory_for_dumps_must_be_writable(
     rule = f"^dump_dir: {tmp_path}: the server must be able to write there, got mode dr-x------ "
     rule += f"of user {os.geteuid()} as user {os.geteuid()}$"
     refused(rule, dump_dir=str(tmp_path))
-    assert asked == [(tmp_path, os.W_OK | os.X_OK)]
+    assert requested == [(tmp_path, os.W_OK | os.X_OK)]
 
 
 def test_a_directory_for_dumps_is_writable_for_no_other_user(tmp_path: Path) -> None:

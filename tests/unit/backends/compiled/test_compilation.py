@@ -159,14 +159,14 @@ def test_results_are_the_same_whatever_is_left_out(name: str, level: int) -> Non
 
 def test_a_compilation_ends_at_each_step_that_asks_and_leaves_nothing_behind() -> None:
     cpu, module = Cpu(threads=1), parse_module(VECTOR_LOOP)
-    asked: list[int] = []
+    requested: list[int] = []
 
     def compile_until(limit: int) -> None:
-        asked.clear()
+        requested.clear()
 
         def check() -> None:
-            asked.append(1)
-            if len(asked) > limit:
+            requested.append(1)
+            if len(requested) > limit:
                 raise CancelledError("enough")
 
         with cancellable(check):
@@ -181,8 +181,8 @@ def test_a_compilation_ends_at_each_step_that_asks_and_leaves_nothing_behind() -
     compile_until(1 << 30)
     steps, kernels = len(STEPS), len(kernels_of(compile_module(module).code))
     instructions = sum(len(part.instructions) for part in module.computations)
-    assert len(asked) > steps + kernels + instructions
-    for limit in range(len(asked) - kernels - 2, len(asked)):
+    assert len(requested) > steps + kernels + instructions
+    for limit in range(len(requested) - kernels - 2, len(requested)):
         with pytest.raises(CancelledError, match="enough"):
             compile_until(limit)
     checkpoint()

@@ -342,24 +342,24 @@ def test_states_are_the_executable_s_whatever_the_sizes() -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> set[Opcode]:
+def requested(monkeypatch: pytest.MonkeyPatch) -> set[Opcode]:
     """The opcodes whose evaluators have computed something."""
-    asked: set[Opcode] = set()
+    requested: set[Opcode] = set()
 
     def watched(opcode: Opcode) -> Any:
         real = evaluator(opcode)
 
         def evaluate(*arguments: Any) -> Any:
-            asked.add(opcode)
+            requested.add(opcode)
             return real(*arguments)
 
         return evaluate
 
     monkeypatch.setattr(dynamic_executable, "evaluator", watched)
-    return asked
+    return requested
 
 
-def test_a_seed_decides_random_numbers(asked: set[Opcode]) -> None:
+def test_a_seed_decides_random_numbers(requested: set[Opcode]) -> None:
     """Programs make them, of states that the host draws."""
     builder = Builder("random")
     rows = builder.parameter(0, SIX)
@@ -372,7 +372,7 @@ def test_a_seed_decides_random_numbers(asked: set[Opcode]) -> None:
     ]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
-    assert not asked & {Opcode.RNG, Opcode.RNG_BIT_GENERATOR}
+    assert not requested & {Opcode.RNG, Opcode.RNG_BIT_GENERATOR}
 
 
 def test_a_walked_loop_can_be_cancelled() -> None:
@@ -451,12 +451,12 @@ def test_the_same_sizes_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> No
     executed(executable, arguments)
 
 
-def test_no_evaluator_computes(asked: set[Opcode]) -> None:
+def test_no_evaluator_computes(requested: set[Opcode]) -> None:
     names = ["gather of whole rows", "top k", "a call", "reduce of several"]
     for program in (*(CASES[name][0] for name in names), lambda c: _growing(c, 3)):
         module, arguments = module_of(program)
         executed(compiled(module), arguments)
-    assert asked <= ANY_SIZE | HOST | {Opcode.CONSTANT}
+    assert requested <= ANY_SIZE | HOST | {Opcode.CONSTANT}
     i = next(i for i in module.instructions() if i.opcode is Opcode.MULTIPLY)
     evaluate: Any = dynamic_executable._evaluator_of(i.opcode)
     with pytest.raises(InternalError, match="a program must give the value"):

@@ -148,8 +148,8 @@ def test_launched_results_belong_to_their_run(
     assert given == [output]
     parts = output.elements or (output,)
     # The worker's end tells new results, and here those that are arguments are told.
-    told = [part.address.run for part in parts]
-    assert told == {1: [by if donated else None], 3: [None, None, by]}[len(parts)]
+    reported = [part.address.run for part in parts]
+    assert reported == {1: [by if donated else None], 3: [None, None, by]}[len(parts)]
     by.end()
     expected = [X + 1] if text == STEP else [X[::-1], [1, 2, 3, 4], X]
     np.testing.assert_array_equal([part.to_literal().value for part in parts], expected)

@@ -25,9 +25,9 @@ DRIVER = (
 @pytest.mark.parametrize("capability", GPUS)
 def test_kernels_become_ptx(capability: str, monkeypatch: pytest.MonkeyPatch) -> None:
     remove_ptxas(monkeypatch)
-    _, files, told = compile_for(capability, parse_module(STEP), None)
+    _, files, reported = compile_for(capability, parse_module(STEP), None)
     counts = "in all: 1 launch, 4 operations, 32 bytes"
-    assert told == ["on the device: 1 kernel", DRIVER, counts]
+    assert reported == ["on the device: 1 kernel", DRIVER, counts]
     assert DRIVER in str(files["places.txt"]).splitlines()
     assert f".target {capability}".encode() in bytes(files["kernels_00.ptx"])  # type: ignore[arg-type]
     assert "kernels_00.cubin" not in files
@@ -37,8 +37,8 @@ def test_machine_code_and_its_registers_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_ptxas(tmp_path, monkeypatch)
-    _, files, told = compile_for("sm_90", parse_module(STEP), None)
-    assert f"machine code by ptxas {VERSION} for sm_90" in told
+    _, files, reported = compile_for("sm_90", parse_module(STEP), None)
+    assert f"machine code by ptxas {VERSION} for sm_90" in reported
     assert bytes(files["kernels_00.cubin"]).startswith(b"-v -arch=sm_90 ")  # type: ignore[arg-type]
     assert b".target sm_90" in bytes(files["kernels_00.ptx"])  # type: ignore[arg-type]
     resources = "threads, 24 registers, 8 bytes of stack, 16 bytes spilled"
@@ -46,9 +46,9 @@ def test_machine_code_and_its_registers_are_reported(
 
 
 def test_what_goes_through_the_host_is_reported() -> None:
-    _, files, told = compile_for("sm_90", parse_module(FED), None)
+    _, files, reported = compile_for("sm_90", parse_module(FED), None)
     counts = "in all: 0 launches, 0 operations, 0 bytes"
-    assert told == [
+    assert reported == [
         "on the device: nothing",
         counts,
         "through the host: %i (infeed), 1 call of Python",
@@ -68,13 +68,13 @@ ENTRY e {
 
 
 def test_operations_and_bytes_of_each_launch_are_counted() -> None:
-    _, files, told = compile_for("sm_90", parse_module(PRODUCTS), None)
+    _, files, reported = compile_for("sm_90", parse_module(PRODUCTS), None)
     listed = [line.split() for line in str(files["places.txt"]).splitlines()]
     thunks = [line for line in listed if line[:1] and line[0].isdigit()]
     # Two for each product, and for the arrays of 32, 16 and 8 elements 4 bytes each.
     assert ["library", "128", "224"] in [line[1:4] for line in thunks]
     operations, sizes = (sum(int(line[n]) for line in thunks) for n in (2, 3))
-    assert f"in all: {len(thunks)} launches, {operations} operations, {sizes} bytes" in told
+    assert f"in all: {len(thunks)} launches, {operations} operations, {sizes} bytes" in reported
     assert operations > 128
     # The exponential reads and writes 8 elements.
     assert sizes == 224 + 64

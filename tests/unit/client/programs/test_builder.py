@@ -29,13 +29,13 @@ def _adder(name: str = "adder") -> Computation:
 
 def test_text_is_unicode():
     builder = Builder("text")
-    told = r"Unicode without lone surrogates, got '.*\\ud800.*'"
-    with pytest.raises(InvalidArgumentError, match=told):
+    reported = r"Unicode without lone surrogates, got '.*\\ud800.*'"
+    with pytest.raises(InvalidArgumentError, match=reported):
         Builder("na\ud800")
-    with pytest.raises(InvalidArgumentError, match=told):
+    with pytest.raises(InvalidArgumentError, match=reported):
         builder.parameter(0, Shape.parse("f32[2]"), "na\ud800")
     x = builder.parameter(0, Shape.parse("f32[2]"), "größe")
-    with pytest.raises(InvalidArgumentError, match=told) as caught:
+    with pytest.raises(InvalidArgumentError, match=reported) as caught:
         ops.custom_call([x], "na\ud800", x.shape)
     assert str(caught.value).isascii()
     # A refused instruction has no effect.

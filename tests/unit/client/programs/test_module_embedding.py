@@ -73,9 +73,9 @@ def test_a_name_that_was_not_used_is_free_again() -> None:
     ),
     st.integers(1, 3),
 )
-def test_no_name_is_given_twice(asked: list[tuple[bool, str]], number: int) -> None:
+def test_no_name_is_given_twice(requested: list[tuple[bool, str]], number: int) -> None:
     names = Names()
-    given_ = [names.keep(name) if kept else names.fresh(name, number) for kept, name in asked]
+    given_ = [names.keep(name) if kept else names.fresh(name, number) for kept, name in requested]
     assert len(set(given_)) == len(given_)
 
 

@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_named_with_its_position(client: xc.Client) -> None
 
 
 @pytest.mark.parametrize(
-    ("result", "asked"),
+    ("result", "requested"),
     [
         ("f32[2,3]{1,0}", None),
         ("f32[2,3]{0,1}", "f32[2,3]{1,0}"),
@@ -127,13 +127,13 @@ def test_what_does_not_fit_is_named_with_its_position(client: xc.Client) -> None
         ("token[]", None),
     ],
 )
-def test_results_are_asked_for_row_by_row(result: str, asked: str | None) -> None:
+def test_results_are_asked_for_row_by_row(result: str, requested: str | None) -> None:
     step = extension_pb2.RunStep()
     runs.fetch(step, Shape.parse(result))
     assert step.output.fetch_bytes == runs.FETCH_BYTES
-    assert step.output.HasField("shape_with_layout") == (asked is not None)
-    if asked is not None:
-        row_by_row = Shape.parse(asked).with_default_layout()
+    assert step.output.HasField("shape_with_layout") == (requested is not None)
+    if requested is not None:
+        row_by_row = Shape.parse(requested).with_default_layout()
         assert shape_from_proto(step.output.shape_with_layout) == row_by_row
 
 

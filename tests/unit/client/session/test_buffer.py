@@ -43,10 +43,10 @@ def test_a_value_comes_back_in_any_layout(either: xc.Client) -> None:
         literal = buffer.to_literal(layout)
         np.testing.assert_array_equal(literal.to_numpy(), MATRIX)
         assert literal.shape.layout == (layout or Layout((1, 0)))
-    told: list[tuple[int, int]] = []
-    value: Any = buffer.to_numpy(progress=lambda *now: told.append(now))
+    reported: list[tuple[int, int]] = []
+    value: Any = buffer.to_numpy(progress=lambda *now: reported.append(now))
     assert not value.flags.writeable
-    assert told[-1] == (24, 24)
+    assert reported[-1] == (24, 24)
     with pytest.raises(InvalidArgumentError, match=r"layout|rank"):
         buffer.to_literal(Layout((0,)))
 

@@ -364,16 +364,18 @@ def test_a_call_that_was_cut_off_says_what_has_become_of_the_server(
 ) -> None:
     session, kept = client._session, client.to_device(ONES)
     error = cut_off("Run", "Socket closed")
-    told = session.after_cut(session.generation, error)
-    assert type(told) is UnavailableError
-    assert str(told).endswith("got its end: Socket closed; the server is there")
+    reported = session.after_cut(session.generation, error)
+    assert type(reported) is UnavailableError
+    assert str(reported).endswith("got its end: Socket closed; the server is there")
     assert not kept.is_lost
     generation = session.generation
     server.restart()
-    told = session.after_cut(generation, error)
-    assert type(told) is UnavailableError
-    assert str(told).endswith(f"Socket closed; the server at {server.address} was started again")
-    assert "values are lost" in told.hint
+    reported = session.after_cut(generation, error)
+    assert type(reported) is UnavailableError
+    assert str(reported).endswith(
+        f"Socket closed; the server at {server.address} was started again"
+    )
+    assert "values are lost" in reported.hint
     # The next call is in the other session.
     assert kept.is_lost
     np.testing.assert_array_equal(client.to_device(ONES).to_numpy(), ONES)

@@ -44,7 +44,7 @@ class Watched:
 
         return tell
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         names, self.names[:] = list(self.names), []
         return names
 
@@ -84,14 +84,14 @@ def test_values_go_the_way_that_fits_them(
         watched = Watched(connected, monkeypatch)
         for literal, expected in ((small, of_small), (large, of_large)):
             there_and_back(watched.session, literal)
-            assert watched.told() == expected
+            assert watched.reported() == expected
 
 
 def test_a_tuple_goes_whole(over_the_wire: xc.Client, monkeypatch: Any) -> None:
     watched = Watched(over_the_wire, monkeypatch)
     literal = Literal.from_numpy((ONES, np.int32(7)))
     there_and_back(watched.session, literal)
-    assert watched.told() == ["TransferToServer", "TransferToClient", "Unregister"]
+    assert watched.reported() == ["TransferToServer", "TransferToClient", "Unregister"]
 
 
 def test_chunks_have_the_time_that_the_client_has(target: str, monkeypatch: Any) -> None:

@@ -20,22 +20,22 @@ def test_what_is_written_in_steps_is_what_is_written_at_once(shape: str) -> None
     values = generator.integers(0, 2, wanted.dimensions).astype(wanted.element_type.dtype)
     literal = Literal.from_numpy(values, wanted)
     expected = np.zeros(wanted.byte_size, np.uint8)
-    found, told = expected.copy(), list[tuple[int, int]]()
+    found, reported = expected.copy(), list[tuple[int, int]]()
     write_linear_memory(literal, expected)
-    write_in_steps(literal, found, lambda *now: told.append(now))
+    write_in_steps(literal, found, lambda *now: reported.append(now))
     np.testing.assert_array_equal(found, expected)
     size = wanted.byte_size
-    assert told == [(done, size) for done in range(STEP_BYTES, size, STEP_BYTES)]
+    assert reported == [(done, size) for done in range(STEP_BYTES, size, STEP_BYTES)]
 
 
 def test_what_somebody_else_writes_is_reported_step_by_step() -> None:
-    memory, told = np.zeros(4 * STEP_BYTES, np.uint8), list[tuple[int, int]]()
-    with watching(memory, lambda *now: told.append(now)):
+    memory, reported = np.zeros(4 * STEP_BYTES, np.uint8), list[tuple[int, int]]()
+    with watching(memory, lambda *now: reported.append(now)):
         for step in range(3):
             memory[step * STEP_BYTES : (step + 1) * STEP_BYTES] = 7
-            until(lambda step=step: len(told) == step + 1)  # type: ignore[misc]
+            until(lambda step=step: len(reported) == step + 1)  # type: ignore[misc]
         memory[3 * STEP_BYTES :] = 7
-    assert told == [(done * STEP_BYTES, memory.size) for done in (1, 2, 3)]
+    assert reported == [(done * STEP_BYTES, memory.size) for done in (1, 2, 3)]
 
 
 def test_what_progress_raises_comes_out() -> None:

@@ -79,14 +79,14 @@ def tuples(depth: int) -> st.SearchStrategy[Literal]:
 @given(tuples(1))
 def test_a_tuple_comes_back_as_it_went(chunked: xc.Client, literal: Literal) -> None:
     session, shape = chunked._session, literal.shape
-    told: list[tuple[int, int]] = []
-    handle = session.upload(literal, 1, None, lambda *now: told.append(now))
-    assert session.download(handle, shape, None, lambda *now: told.append(now)).equal(literal)
+    reported: list[tuple[int, int]] = []
+    handle = session.upload(literal, 1, None, lambda *now: reported.append(now))
+    assert session.download(handle, shape, None, lambda *now: reported.append(now)).equal(literal)
     if shape.byte_size:
         # The parts are told as parts of the whole, and never less than before.
-        assert {whole for _, whole in told} == {shape.byte_size}
-        assert told[-1] == (shape.byte_size, shape.byte_size)
-        there = told[: told.index((shape.byte_size, shape.byte_size)) + 1]
+        assert {whole for _, whole in reported} == {shape.byte_size}
+        assert reported[-1] == (shape.byte_size, shape.byte_size)
+        there = reported[: reported.index((shape.byte_size, shape.byte_size)) + 1]
         assert there == sorted(there)
     (value,) = chunked.describe().values
     # In the layouts it came in, and nothing beside it stays.

@@ -156,7 +156,7 @@ def test_groups_of_dimensions_that_hold_as_many_elements(
 
 
 @pytest.mark.parametrize(
-    ("value", "asked", "fits"),
+    ("value", "requested", "fits"),
     [
         ("f32[<=3]", "f32[<=3]", True),
         ("f32[3]", "f32[<=3]", True),
@@ -166,5 +166,5 @@ def test_groups_of_dimensions_that_hold_as_many_elements(
         ("(f32[3], token[])", "(f32[<=3], token[])", True),
     ],
 )
-def test_a_dynamic_value_is_none_of_a_static_shape(value: str, asked: str, fits: bool) -> None:
-    assert Shape.parse(value).fits(Shape.parse(asked)) == fits
+def test_a_dynamic_value_is_none_of_a_static_shape(value: str, requested: str, fits: bool) -> None:
+    assert Shape.parse(value).fits(Shape.parse(requested)) == fits

@@ -102,10 +102,10 @@ def test_a_third_word_is_the_upper_half_of_the_counter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "given"),
+    ("requested", "given"),
     [("f32[3]", "u32[3]"), ("s8[]", "u8[]"), ("bf16[2]", "u16[2]"), ("u64[2,0]", "u64[2,0]")],
 )
-def test_the_builder_gives_unsigned_bits(asked: str, given: str) -> None:
+def test_the_builder_gives_unsigned_bits(requested: str, given: str) -> None:
     state = Builder("draw").parameter(0, Shape.parse("u64[2]"))
-    found = ops.rng_bit_generator(THREE_FRY, state, Shape.parse(asked))
+    found = ops.rng_bit_generator(THREE_FRY, state, Shape.parse(requested))
     assert str(found.shape) == f"(u64[2], {given})"

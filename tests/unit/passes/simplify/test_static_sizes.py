@@ -21,6 +21,6 @@ ENTRY e {
 }""")
     after = passed(module, StaticSizes())
     assert opcodes(after) == {"constant": 1, "get-dimension-size": 1, "add": 1}
-    (asked,) = [i for i in after.entry.instructions if i.opcode is Opcode.GET_DIMENSION_SIZE]
-    assert asked.attributes.dimension == 0
+    (requested,) = [i for i in after.entry.instructions if i.opcode is Opcode.GET_DIMENSION_SIZE]
+    assert requested.attributes.dimension == 0
     passed(after, StaticSizes(), fires=False)

@@ -84,12 +84,12 @@ def test_a_call_ends_well_behind_its_messages() -> None:
 
 
 def test_an_error_is_reported_with_its_details() -> None:
-    told = status_of(AbortedError("another came", op="converse", hint="try again"))
-    with serving(lambda context, send: end_call(context, send, told)) as channel:
+    reported = status_of(AbortedError("another came", op="converse", hint="try again"))
+    with serving(lambda context, send: end_call(context, send, reported)) as channel:
         with pytest.raises(grpc.RpcError) as caught:
             unary(channel)
         error: Any = caught.value
-        assert (error.code(), error.details()) == (grpc.StatusCode.ABORTED, told.details)
+        assert (error.code(), error.details()) == (grpc.StatusCode.ABORTED, reported.details)
         status = rpc_status.from_call(error)
         assert status is not None
         assert len(status.details) == 1

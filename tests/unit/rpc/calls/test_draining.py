@@ -94,8 +94,8 @@ def begin_upload(client: Plain) -> Stream:
 
     def has_come() -> bool:
         with contextlib.suppress(grpc.RpcError):  # Not even the start has.
-            asked = xla_extension_pb2.GetUploadRequest(upload_id=b"one")
-            return bool(client("GetUpload", asked).offset == 4)
+            requested = xla_extension_pb2.GetUploadRequest(upload_id=b"one")
+            return bool(client("GetUpload", requested).offset == 4)
         return False
 
     until(has_come)

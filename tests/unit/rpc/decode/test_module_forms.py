@@ -16,7 +16,7 @@ def test_text_that_is_too_long_is_refused_with_what_to_send(
     monkeypatch.setattr(module_forms, "MAX_TEXT_CHARACTERS", size)
     assert module_forms.read_source(source)[0].computations
     monkeypatch.setattr(module_forms, "MAX_TEXT_CHARACTERS", size - 1)
-    told = f"may have {size - 1} characters, got {size}"
-    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+    reported = f"may have {size - 1} characters, got {size}"
+    with pytest.raises(ResourceExhaustedError, match=reported) as caught:
         module_forms.read_source(source)
     assert caught.value.hint == "Send the serialized module."

@@ -61,11 +61,13 @@ def test_who_is_refused_gets_the_reason_and_the_log_now_and_then(
     event = _event("ipv4:1")
     for number in range(2):
         assert places.admit(number, event) is None
-    told = "Execute: a session may have 2 calls at the same time, all sessions 16, and one of them "
+    reported = (
+        "Execute: a session may have 2 calls at the same time, all sessions 16, and one of them "
+    )
     with caplog.at_level(logging.INFO):
         for _ in range(50):
             refusal: Any = places.admit("one more", event)
-            assert refusal.details.startswith(told)
+            assert refusal.details.startswith(reported)
             ((key, data),) = refusal.trailing_metadata
             assert key == "grpc-status-details-bin"
             status = status_pb2.Status.FromString(data)

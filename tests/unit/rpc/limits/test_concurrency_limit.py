@@ -14,9 +14,11 @@ def test_one_client_cannot_take_the_slots_of_all() -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(limit.acquired("greedy"))
-        told = "may have 2 streams .* all sessions 6, .* got one more with 2 of the session's and 2"
+        reported = (
+            "may have 2 streams .* all sessions 6, .* got one more with 2 of the session's and 2"
+        )
         with (
-            pytest.raises(ResourceExhaustedError, match=told) as refused,
+            pytest.raises(ResourceExhaustedError, match=reported) as refused,
             limit.acquired("greedy"),
         ):
             pass
@@ -80,8 +82,8 @@ def test_a_caller_cannot_take_all_slots_by_many_sessions() -> None:
     for number in range(6):
         limit.enter(number, f"session {number}", mine)
     assert limit.flow_of(5) == Flow("ada", "1", "session 5")
-    told = "a connection may have 0.75 of the 8 calls .* got 1 more with 6 in use"
-    with pytest.raises(ResourceExhaustedError, match=told) as refused:
+    reported = "a connection may have 0.75 of the 8 calls .* got 1 more with 6 in use"
+    with pytest.raises(ResourceExhaustedError, match=reported) as refused:
         limit.enter(6, "session 6", mine)
     assert refused.value.hint == "Wait."
     limit.enter(6, "another's", Caller("eve", "2"))

@@ -22,7 +22,7 @@ class Watched:
         self.counting_seconds = 0.0
         self.silences: dict[IdleTimer, None] = {}
         self.named: dict[str, IdleTimer] = {}
-        self.told: dict[str, XlaError] = {}
+        self.reported: dict[str, XlaError] = {}
         self.cut_off: list[str] = []
         self.streams = IdleStreams(self.silences, self.count, self.clock)
 
@@ -58,16 +58,16 @@ class Watched:
 
     def end(self, *, is_all_alike: bool = False) -> list[str]:
         """The streams that are ended now, the first of them first; they go at once."""
-        before = set(self.told)
+        before = set(self.reported)
         count = self.streams.end(1001, 1000, is_all_alike=is_all_alike)
-        ended = [name for name in self.told if name not in before]
+        ended = [name for name in self.reported if name not in before]
         assert count == len(ended)
         for name in ended:
             del self.silences[self.named[name]]
         return ended
 
     def _told(self, name: str) -> Callable[[XlaError], None]:
-        return lambda error: self.told.update({name: error})
+        return lambda error: self.reported.update({name: error})
 
     def _cut(self, name: str) -> None:
         self.cut_off.append(name)
@@ -201,14 +201,14 @@ def test_an_idle_stream_is_notified_that_nothing_was_begun(watched: Watched) -> 
     watched.look()
     watched.look(2)
     assert watched.end() == ["1", "2"]
-    assert type(watched.told["1"]) is NotBegunError
-    assert type(watched.told["2"]) is UnavailableError
-    assert watched.told["1"].message == (
+    assert type(watched.reported["1"]) is NotBegunError
+    assert type(watched.reported["2"]) is UnavailableError
+    assert watched.reported["1"].message == (
         "a stream may be silent for more than 1 s while the server has at most 1000 bytes of "
         "memory, got 1001 with 2 such streams that may hold parts of messages, 1 of them on this "
         "connection"
     )
-    assert watched.told["1"].hint
+    assert watched.reported["1"].hint
 
 
 def test_a_message_that_comes_meanwhile_is_taken(watched: Watched) -> None:
@@ -260,9 +260,9 @@ class Pressed(Watched):
     def round(self, seconds: float = 0.5) -> list[str]:
         """The streams that are ended so much later; they go at once."""
         self.seconds += seconds
-        before = set(self.told)
+        before = set(self.reported)
         self.pressure.end_slow_calls()
-        ended = [name for name in self.told if name not in before]
+        ended = [name for name in self.reported if name not in before]
         for name in ended:
             del self.silences[self.named[name]]
         return ended

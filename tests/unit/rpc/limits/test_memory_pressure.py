@@ -46,7 +46,7 @@ class Calls(EndableCalls):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: dict[str, grpc.Status] = {}
+        self.reported: dict[str, grpc.Status] = {}
 
     def come(self, peer: str, *names: str) -> None:
         for name in names:
@@ -56,7 +56,7 @@ class Calls(EndableCalls):
             self.events[name] = event
 
     def end(self, state: Any, status: grpc.Status) -> bool:
-        self.told[state] = status
+        self.reported[state] = status
         return self.events.pop(state, None) is not None
 
 
@@ -82,9 +82,9 @@ class Watched:
     def look(self, seconds: float) -> list[str]:
         """The calls that are ended so much later."""
         self.seconds += seconds
-        before = set(self.calls.told)
+        before = set(self.calls.reported)
         count = self._pressure.end_slow_calls()
-        ended = [name for name in self.calls.told if name not in before]
+        ended = [name for name in self.calls.reported if name not in before]
         assert count == len(ended)
         return ended
 
@@ -157,7 +157,7 @@ def test_errors_have_the_limit_the_use_and_what_to_do(watched: Watched) -> None:
     watched.calls.come("b", "3")
     watched.look(0)
     assert watched.look(1) == ["2", "3"]
-    status: Any = watched.calls.told["2"]
+    status: Any = watched.calls.reported["2"]
     assert status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert status.details == (
         "Compile: a request may arrive for more than 1 s while the server has at most 1000 bytes "
@@ -189,7 +189,7 @@ def test_a_round_that_fails_is_not_the_last(caplog: pytest.LogCaptureFixture) ->
     pressure = MemoryPressure(calls, {}, LIMIT, resident=resident, trim=lambda: None)
     calls.come("a", "1")
     pressure.start()
-    until(lambda: bool(calls.told))
+    until(lambda: bool(calls.reported))
     pressure.close()
-    assert list(calls.told) == ["1"]
+    assert list(calls.reported) == ["1"]
     assert "looking for calls that send slowly failed" in caplog.text

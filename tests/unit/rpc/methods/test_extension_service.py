@@ -59,9 +59,9 @@ def test_there_is_shared_memory_where_there_is_a_socket_for_it(sessions: Session
 
 def test_a_client_is_notified_of_what_it_knows(sessions: SessionRegistry) -> None:
     rows = extension_methods(sessions, 1000)
-    asked = [xla_extension_pb2.CAPABILITY_RUN, 999, xla_extension_pb2.CAPABILITY_CONVERSE]
+    requested = [xla_extension_pb2.CAPABILITY_RUN, 999, xla_extension_pb2.CAPABILITY_CONVERSE]
     # In the server's order; 999 is of the future.
-    assert list(opened(rows, asked).capabilities) == [
+    assert list(opened(rows, requested).capabilities) == [
         xla_extension_pb2.CAPABILITY_CONVERSE,
         xla_extension_pb2.CAPABILITY_RUN,
     ]

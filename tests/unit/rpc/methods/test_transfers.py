@@ -161,17 +161,17 @@ def test_an_upload_is_asked_for_and_abandoned(service):
         assert isinstance(row, Unary)
         return row.method(service, request, Cancellation())
 
-    asked = extension_pb2.GetUploadRequest(upload_id=b"1")
+    requested = extension_pb2.GetUploadRequest(upload_id=b"1")
     with pytest.raises(InvalidArgumentError, match="its end after 8 of 20 bytes"):
         upload(service, start(), encode_chunk(0, VALUE.value.tobytes()[:8]))
-    state = call("GetUpload", asked)
+    state = call("GetUpload", requested)
     assert (state.offset, state.size, state.HasField("data")) == (8, 20, False)
     handle = upload(service, start(offset=8), encode_chunk(8, VALUE.value.tobytes()[8:]))
-    state = call("GetUpload", asked)
+    state = call("GetUpload", requested)
     assert (state.offset, state.size, state.data.handle) == (20, 20, handle)
     call("AbandonUpload", extension_pb2.AbandonUploadRequest(upload_id=b"1"))
     for name, request in (
-        ("GetUpload", asked),
+        ("GetUpload", requested),
         ("AbandonUpload", extension_pb2.AbandonUploadRequest(upload_id=b"1")),
     ):
         with pytest.raises(NotFoundError, match=f"got id {b'1'.hex()}"):

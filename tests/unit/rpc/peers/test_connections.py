@@ -86,8 +86,8 @@ def test_many_that_come_at_once_are_all_distinguished(listen: Callable[[str], Li
         channels = [
             stack.enter_context(grpc.insecure_channel(target, options=_OWN)) for _ in range(60)
         ]
-        asked = [channel.unary_unary("/a/b").future(b"", timeout=20) for channel in channels]
-        names = [future.result().split()[0] for future in asked]
+        requested = [channel.unary_unary("/a/b").future(b"", timeout=20) for channel in channels]
+        names = [future.result().split()[0] for future in requested]
         assert len(set(names)) == 60
         assert [ask(channel)[0].encode() for channel in channels] == names
 
@@ -144,10 +144,10 @@ class _Listed:
 
     def __init__(self) -> None:
         self.sockets: dict[int, str] = {}
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     def channelz_get_server_sockets(self, server: int, start: int, most: int) -> bytes:
-        self.asked.append(start)
+        self.requested.append(start)
         found = sorted(each for each in self.sockets if each >= start)
         page = [
             {"name": f"chttp2 {self.sockets[number]}", "socketId": str(number)}
@@ -165,12 +165,12 @@ def test_lists_come_in_parts_and_only_what_is_new_is_asked_for(
     found = Connections([1], is_incremental=is_incremental)
     listed.sockets = {number: f"ipv4:1.2.3.4:{number}" for number in range(10, 15)}
     assert found.of("ipv4:1.2.3.4:14") == "14"
-    assert listed.asked == [0, 12, 14]
-    listed.asked.clear()
+    assert listed.requested == [0, 12, 14]
+    listed.requested.clear()
     # A number below those seen: only where numbers may come in any order is it looked for.
     listed.sockets |= {9: "ipv4:1.2.3.4:14"}
     assert found.of("ipv4:1.2.3.4:14") == ("14" if is_incremental else "")
-    assert listed.asked[0] == (15 if is_incremental else 0)
+    assert listed.requested[0] == (15 if is_incremental else 0)
 
 
 def test_where_grpc_lists_nothing_nothing_is_reported(

@@ -104,9 +104,11 @@ def test_what_to_do_without_credentials_depends_on_what_is_checked(
         (gate(tokens=tokens), "authorization: Bearer TOKEN"),
         (gate(has_certificates=True), "client certificate"),
     ):
-        with pytest.raises(UnauthenticatedError, match="must carry credentials, got none") as told:
+        with pytest.raises(
+            UnauthenticatedError, match="must carry credentials, got none"
+        ) as reported:
             checked.identify(Context())  # type: ignore[arg-type]
-        assert hint in told.value.hint
+        assert hint in reported.value.hint
 
 
 def test_the_role_of_the_identity_decides(tokens: WatchedFile[Any], tmp_path: Path) -> None:

@@ -84,12 +84,12 @@ def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves
 
 
 def test_the_end_of_a_job_is_delivered_once_also_to_later_callbacks() -> None:
-    threads, told = ThreadPool(1, "test"), []
-    job = threads.submit(told.append, "run")
-    job.add_done_callback(lambda each: told.append(each is job))
+    threads, reported = ThreadPool(1, "test"), []
+    job = threads.submit(reported.append, "run")
+    job.add_done_callback(lambda each: reported.append(each is job))
     threads.shutdown()
-    job.add_done_callback(lambda _: told.append("later"))
-    assert told == ["run", True, "later"]
+    job.add_done_callback(lambda _: reported.append("later"))
+    assert reported == ["run", True, "later"]
 
 
 def test_a_job_that_fails_is_logged_and_its_thread_goes_on(caplog) -> None:

@@ -198,10 +198,10 @@ def test_an_item_stays_when_it_is_given_back():
 def test_outfeed_waits_on_both_sides_and_gives_the_layout_asked_for():
     feeds = _feeds(items=1)
     shape = Shape.parse("f32[2,2]{0,1}")
-    asked = Job(_take_out, feeds, shape)
-    assert asked.waits()
+    requested = Job(_take_out, feeds, shape)
+    assert requested.waits()
     _put_out(feeds, NUMBERS.reshape(2, 2), Shape.parse("f32[2,2]"))
-    np.testing.assert_array_equal(asked.ended().result, NUMBERS.reshape(2, 2))
+    np.testing.assert_array_equal(requested.ended().result, NUMBERS.reshape(2, 2))
     _put_out(feeds, (NUMBERS, np.array(1, np.int32)), Shape.tuple_of([VECTOR, SCALAR]))
     blocked = Job(_put_out, feeds, NUMBERS, VECTOR)
     assert blocked.waits()
@@ -280,15 +280,15 @@ def test_a_queued_value_of_dynamic_shape_keeps_no_more_than_it_has():
 def test_values_that_wait_for_capacity_count_as_the_session_s():
     quotas = Quotas(device_bytes=40, queued_items=1)
     service = Session(shared_resources(1000, quotas))
-    told: list[XlaError | None] = []
+    reported: list[XlaError | None] = []
     cancellation = Cancellation()
 
     def transfer(value: object) -> None:
         received = UndecodedLiteral(Literal.from_numpy(value))
-        service.transfer_to_infeed(received, 0, None, cancellation, told.append)
+        service.transfer_to_infeed(received, 0, None, cancellation, reported.append)
 
     transfer(NUMBERS)
-    assert told == [None]
+    assert reported == [None]
     assert service.data.reserved_bytes == 0
     transfer(NUMBERS)
     transfer(NUMBERS)
@@ -302,6 +302,6 @@ def test_values_that_wait_for_capacity_count_as_the_session_s():
     _take(feeds, VECTOR)
     assert service.data.reserved_bytes == 16
     cancellation.cancel()
-    assert len(told) == 3
-    assert isinstance(told[2], CancelledError)
+    assert len(reported) == 3
+    assert isinstance(reported[2], CancelledError)
     assert service.engine.memory.used_bytes == 0

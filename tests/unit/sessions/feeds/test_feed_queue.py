@@ -30,21 +30,21 @@ def _vector() -> tuple[Item, ...]:
 
 
 def _put(queue: FeedQueue, items: Any, cancellation: Cancellation | None = None) -> list[Any]:
-    told: list[Any] = []
-    queue.put(items, cancellation or Cancellation(), told.append, CALL)
-    return told
+    reported: list[Any] = []
+    queue.put(items, cancellation or Cancellation(), reported.append, CALL)
+    return reported
 
 
 def _take(
     queue: FeedQueue, *shapes: Shape, cancellation: Cancellation | None = None, **how: bool
 ) -> list[Any]:
-    told: list[Any] = []
-    queue.pop(shapes or None, cancellation or Cancellation(), told.append, TRAIN, **how)
-    return told
+    reported: list[Any] = []
+    queue.pop(shapes or None, cancellation or Cancellation(), reported.append, TRAIN, **how)
+    return reported
 
 
-def _values(told: list[Any]) -> list[int]:
-    [items] = told
+def _values(reported: list[Any]) -> list[int]:
+    [items] = reported
     return [int(item.value) for item in items]
 
 
@@ -52,7 +52,7 @@ def test_waiters_are_notified_once_and_in_order():
     queue = _queue()
     takers = [_take(queue, SCALAR) for _ in range(3)]
     puts = [_put(queue, _number(n)) for n in range(6)]
-    assert [_values(told) for told in takers] == [[0], [1], [2]]
+    assert [_values(reported) for reported in takers] == [[0], [1], [2]]
     assert puts == [[None]] * 5 + [[]]
     assert _values(_take(queue, SCALAR)) == [3]
     assert puts[5] == [None]
@@ -92,13 +92,13 @@ def test_a_wrong_taker_fails_and_does_not_hold_up_the_next():
 
 def test_any_value_may_be_asked_for_and_comes_whole():
     queue = _queue(items=4)
-    told = _take(queue)
+    reported = _take(queue)
     pair = tuple(
         Item(SCALAR, np.array(n, np.int32), in_tuple=True, is_last=n == 1) for n in range(2)
     )
     _put(queue, pair)
     _put(queue, _number(2))
-    assert _values(told) == [0, 1]
+    assert _values(reported) == [0, 1]
     assert _values(_take(queue)) == [2]
 
 
@@ -195,20 +195,20 @@ def test_closing_ends_waiters_for_what_cannot_come():
 
 def test_drained_is_empty_and_nothing_held():
     queue = _queue()
-    told: list[Any] = []
+    reported: list[Any] = []
     _put(queue, _number(1))
-    queue.drain(Cancellation(), told.append, CALL)
+    queue.drain(Cancellation(), reported.append, CALL)
     _take(queue, SCALAR, holds=True)
-    assert not told
+    assert not reported
     queue.release(1, 4)
-    assert told == [None]
-    queue.drain(Cancellation(), told.append, CALL)
-    assert told == [None, None]
+    assert reported == [None]
+    queue.drain(Cancellation(), reported.append, CALL)
+    assert reported == [None, None]
     _put(queue, _number(1))
     late = Cancellation()
-    queue.drain(late, told.append, CALL)
+    queue.drain(late, reported.append, CALL)
     late.cancel()
-    assert isinstance(told[2], CancelledError)
+    assert isinstance(reported[2], CancelledError)
 
 
 def test_the_numbers_of_what_was_taken_are_known():
@@ -258,15 +258,15 @@ def test_some_of_many_waiters_are_reported():
     queue = _queue(items=1)
     for _ in range(MAX_DESCRIBED_WAITERS + 5):
         _take(queue, VECTOR)
-    told = queue.waiting()
-    assert len(told) == MAX_DESCRIBED_WAITERS
-    assert f"{MAX_DESCRIBED_WAITERS - 1} before it in the queue" in told[-1].reason
+    reported = queue.waiting()
+    assert len(reported) == MAX_DESCRIBED_WAITERS
+    assert f"{MAX_DESCRIBED_WAITERS - 1} before it in the queue" in reported[-1].reason
 
 
 def test_the_observer_is_called_for_free_capacity():
     queue = _queue()
-    heard: list[tuple[int, int]] = []
-    queue.observer = lambda: heard.append(queue.free_capacity())
+    observed: list[tuple[int, int]] = []
+    queue.observer = lambda: observed.append(queue.free_capacity())
     _put(queue, _number(1))
     _take(queue, SCALAR)
-    assert heard == [(1, 996), (2, 1000)]
+    assert observed == [(1, 996), (2, 1000)]

@@ -55,10 +55,10 @@ def _numbers(first: int, count: int) -> list[ReceivedItem]:
 
 
 def _take(feeds: DeviceFeeds, *shapes: Shape) -> list[Any]:
-    told: list[Any] = []
+    reported: list[Any] = []
     user = FeedClient("train", "infeed.3")
-    feeds.infeed.queue.pop(shapes, Cancellation(), told.append, user)
-    return told
+    feeds.infeed.queue.pop(shapes, Cancellation(), reported.append, user)
+    return reported
 
 
 def _taken(feeds: DeviceFeeds) -> int:
@@ -129,11 +129,11 @@ def test_the_last_item_may_use_more_than_is_left():
 
 def test_a_queue_that_lacks_items_gives_credit_beyond_its_size():
     feeds = _feeds(items=1)
-    told = _take(feeds, SCALAR, SCALAR, SCALAR)
+    reported = _take(feeds, SCALAR, SCALAR, SCALAR)
     stream = _attach(feeds)
     assert stream.credit.items == 3
     stream.accept(_numbers(1, 3))
-    assert [int(item.value) for item in told[0]] == [1, 2, 3]
+    assert [int(item.value) for item in reported[0]] == [1, 2, 3]
 
 
 def test_credit_comes_at_once_where_a_program_waits_and_the_client_cannot_send():
@@ -141,10 +141,10 @@ def test_credit_comes_at_once_where_a_program_waits_and_the_client_cannot_send()
     stream = _attach(feeds)
     stream.accept(_numbers(1, 2))
     _progress(stream)
-    told = _take(feeds, SCALAR, SCALAR, SCALAR)
+    reported = _take(feeds, SCALAR, SCALAR, SCALAR)
     assert _progress(stream).credit.bytes >= 1
     stream.accept(_numbers(3, 1))
-    assert len(told[0]) == 3
+    assert len(reported[0]) == 3
 
 
 def test_numbers_go_on_on_the_next_stream_and_what_was_received_is_dropped():
@@ -208,14 +208,14 @@ def test_an_item_of_another_shape_than_declared_is_refused_and_its_number_used_u
 
 def test_an_item_that_the_waiting_instruction_does_not_take_is_refused_and_it_waits_on():
     feeds = _feeds()
-    told = _take(feeds, VECTOR)
+    reported = _take(feeds, VECTOR)
     stream = _attach(feeds)
     error = _refused(stream, _numbers(1, 1))
     assert "%infeed.3 of module train waits for f32[4]" in error.message
     [waiting] = feeds.infeed.waiting()
     assert "item 1 of the stream was refused" in waiting.reason
     stream.accept(_arrivals(2, np.ones(4, np.float32)))
-    assert told[0][0].sequence == 2
+    assert reported[0][0].sequence == 2
 
 
 def test_what_no_queue_takes_is_refused():

@@ -40,12 +40,12 @@ def _attach(
 
 
 def _put(feeds: DeviceFeeds, value: Any, shape: Shape = SCALAR) -> list[Any]:
-    told: list[Any] = []
+    reported: list[Any] = []
     value = np.int32(value) if shape is SCALAR else value
     items = items_of_value(value, shape)
     user = FeedClient("train", "outfeed.4")
-    feeds.outfeed.queue.put(items, Cancellation(), told.append, user)
-    return told
+    feeds.outfeed.queue.put(items, Cancellation(), reported.append, user)
+    return reported
 
 
 def _batch(stream: OutfeedStream) -> list[tuple[int, Any]] | None:
@@ -281,13 +281,13 @@ def test_a_call_gets_what_no_stream_has_acknowledged():
     _put(feeds, 1)
     stream = _attach(feeds)
     _batch(stream)
-    told: list[Any] = []
-    feeds.transfer_from_outfeed(SCALAR, Cancellation(), told.append)
-    assert not told  # It is the stream's as long as that is there.
+    reported: list[Any] = []
+    feeds.transfer_from_outfeed(SCALAR, Cancellation(), reported.append)
+    assert not reported  # It is the stream's as long as that is there.
     stream.end()
-    feeds.transfer_from_outfeed(SCALAR, Cancellation(), told.append)
-    assert literal_of(told[0].items).to_numpy() == 1
-    told[0].keep()
+    feeds.transfer_from_outfeed(SCALAR, Cancellation(), reported.append)
+    assert literal_of(reported[0].items).to_numpy() == 1
+    reported[0].keep()
     with pytest.raises(FailedPreconditionError):
         _attach(feeds, begin=2)
 

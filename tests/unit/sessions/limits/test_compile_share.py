@@ -25,8 +25,10 @@ def test_a_caller_may_compile_for_its_share_within_an_hour(clock: Clock) -> None
     share = CompileShare(800, CallerShares(0.875, 0.75))
     first, second = Caller("ada", "1"), Caller("ada", "2")
     _spend(share, clock, first, 600)
-    told = "one connection may compile for 600 of the 800 s .* got another program after 600.0 s"
-    with pytest.raises(ResourceExhaustedError, match=told):
+    reported = (
+        "one connection may compile for 600 of the 800 s .* got another program after 600.0 s"
+    )
+    with pytest.raises(ResourceExhaustedError, match=reported):
         share.require(first)
     share.require(second)
     _spend(share, clock, second, 100)

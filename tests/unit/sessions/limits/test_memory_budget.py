@@ -12,12 +12,12 @@ def test_what_a_caller_takes_counts_for_it_and_for_all() -> None:
     memory.reserve(500, "a value", ada)
     memory.require(250, "a value", ada)
     memory.change(250, ada)
-    told = (
+    reported = (
         r"a connection may have 0.75 of the 1000 bytes on the devices less those of others, which "
         r"is 750 now, got 1 more with 750 in use and 0 of others"
     )
     for call in (memory.reserve, memory.require):
-        with pytest.raises(ResourceExhaustedError, match=told) as caught:
+        with pytest.raises(ResourceExhaustedError, match=reported) as caught:
             call(1, "f32[9]", ada)
         assert "f32[9]" in caught.value.hint
     memory.reserve(187, "a value", eve)

@@ -30,8 +30,8 @@ def test_what_was_not_read_is_counted_until_it_is(
 ) -> None:
     reservations = [answers.reserve(40), answers.reserve(60)]
     assert (answers.used_bytes, memory.used_bytes) == (100, 100)
-    told = "of a session .* may take 100 bytes, got 1 bytes more with 100 there"
-    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+    reported = "of a session .* may take 100 bytes, got 1 bytes more with 100 there"
+    with pytest.raises(ResourceExhaustedError, match=reported) as caught:
         answers.reserve(1)
     assert "Read the answers" in caught.value.hint
     for reservation in reservations:
@@ -139,8 +139,8 @@ def test_the_only_answer_of_all_has_memory(memory: ResponseMemory) -> None:
         SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000) for _ in range(2)
     ]
     reservation = sessions[0].reserve(1500)
-    told = "got 1 bytes more with 1500 there, 0 of them this session's"
-    with pytest.raises(ResourceExhaustedError, match=told):
+    reported = "got 1 bytes more with 1500 there, 0 of them this session's"
+    with pytest.raises(ResourceExhaustedError, match=reported):
         sessions[1].reserve(1)
     assert sessions[1].used_bytes == 0
     reservation.release()
@@ -160,8 +160,10 @@ def test_one_caller_leaves_memory_for_another() -> None:
         for caller in callers
     ]
     reservations = [sessions[0].reserve(300)]
-    told = "a connection may have 0.5 of the 1000 bytes of answers that were not read .* got 201 "
-    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+    reported = (
+        "a connection may have 0.5 of the 1000 bytes of answers that were not read .* got 201 "
+    )
+    with pytest.raises(ResourceExhaustedError, match=reported) as caught:
         sessions[1].reserve(201)
     assert "Read the answers" in caught.value.hint
     reservations.append(sessions[1].reserve(200))

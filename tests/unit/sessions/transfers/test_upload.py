@@ -41,8 +41,8 @@ class Case:
         reservation = self.service.data.reserve_later(SIZE, "a test", spared=0)
         self.upload = Upload(LinearWriter(shape, memory), self.device, reservation, self.now)
         self.owner = object()
-        self.told: list[XlaError] = []
-        self.upload.take_over(self.owner, 0, self.told.append, 5.0)
+        self.reported: list[XlaError] = []
+        self.upload.take_over(self.owner, 0, self.reported.append, 5.0)
 
     def write(self, start: int = 0, stop: int = SIZE, checksum: int | None = None) -> None:
         chunk = ChunkView(start, memoryview(BYTES)[start:stop], checksum)
@@ -122,10 +122,10 @@ def test_bytes_with_another_checksum_are_lost() -> None:
 def test_another_stream_takes_over_and_the_one_before_is_notified() -> None:
     case = Case()
     case.write(0, 10)
-    before, told, second = case.owner, case.told, object()
+    before, reported, second = case.owner, case.reported, object()
     case.upload.take_over(second, 10, lambda error: None, 5.0)
-    assert [type(error) for error in told] == [AbortedError]
-    assert "over another stream" in told[0].message
+    assert [type(error) for error in reported] == [AbortedError]
+    assert "over another stream" in reported[0].message
     with pytest.raises(AbortedError, match="continues over another stream"):
         case.write(10)
     with pytest.raises(AbortedError, match="continues over another stream"):
@@ -147,7 +147,7 @@ def test_who_takes_over_at_another_offset_has_it_and_is_asked_to_query() -> None
         case.upload.take_over(second, 9, lambda error: None, 5.0)
     assert "GetUpload" in caught.value.hint
     # Only one stream writes, so the offset stays.
-    assert len(case.told) == 1
+    assert len(case.reported) == 1
     with pytest.raises(AbortedError):
         case.write(10)
     assert case.upload.received == 10
@@ -159,8 +159,8 @@ def test_it_is_left_when_its_stream_has_ended() -> None:
     case.upload.leave(case.owner, 7.0)
     assert case.upload.was_left_before(7.0)
     assert not case.upload.was_left_before(6.9)
-    case.upload.take_over(object(), 0, case.told.append, 8.0)
-    assert case.told == []
+    case.upload.take_over(object(), 0, case.reported.append, 8.0)
+    assert case.reported == []
     assert not case.upload.was_left_before(1000.0)
 
 
@@ -195,7 +195,7 @@ def test_it_is_silent_while_a_stream_has_it_and_sends_no_chunk() -> None:
     case.now = 6.0
     case.write(0, 4)
     assert not case.upload.was_silent_since(5.9)
-    case.upload.take_over(object(), 4, case.told.append, 7.0)
+    case.upload.take_over(object(), 4, case.reported.append, 7.0)
     assert not case.upload.was_silent_since(6.9)
     assert case.upload.was_silent_since(7.0)
     case.upload.leave(case.owner, 7.0)  # Of the stream before.
@@ -221,14 +221,14 @@ def test_what_is_dropped_gives_its_memory_back_once_and_says_why() -> None:
     case.write(0, 10)
     reason = AbortedError("given up", hint="begin again")
     case.upload.drop(reason)
-    assert case.told == [reason]
+    assert case.reported == [reason]
     assert case.reserved == 0
     case.upload.drop(AbortedError("for another reason"))
-    assert case.told == [reason]
+    assert case.reported == [reason]
     for use in (
         lambda: case.write(10),
         lambda: case.upload.check_complete(case.owner),
-        lambda: case.upload.take_over(object(), 10, case.told.append, 8.0),
+        lambda: case.upload.take_over(object(), 10, case.reported.append, 8.0),
         lambda: case.upload.keep(case.service.engine.backend),
     ):
         with pytest.raises(AbortedError, match=r"(?m)^given up$") as caught:
@@ -248,7 +248,7 @@ def test_a_kept_upload_has_finished() -> None:
         case.write()
     # Dropping it later takes nothing from the value.
     case.upload.drop(AbortedError("too late"))
-    assert (case.told, case.service.data.used_bytes) == ([], SIZE)
+    assert (case.reported, case.service.data.used_bytes) == ([], SIZE)
     case.end()
 
 

@@ -56,10 +56,10 @@ class Case:
         self.uploads = service.uploads = UploadTable(
             service.data, service.devices, engine.backend, engine.blocks, limits, self.clock
         )
-        self.told: list[XlaError] = []
+        self.reported: list[XlaError] = []
 
     def begin(self, offset: int = 0, key: bytes = b"1", shape: Shape | None = SHAPE, device=None):
-        return self.uploads.begin(key, shape, device, offset, self.told.append)
+        return self.uploads.begin(key, shape, device, offset, self.reported.append)
 
     @property
     def reserved(self) -> int:
@@ -189,8 +189,8 @@ def test_a_second_stream_takes_over(case: Case):
     first = case.begin()
     _write(first, 0, 4)
     second = case.begin(offset=4, shape=None)
-    (told,) = case.told
-    assert isinstance(told, AbortedError)
+    (reported,) = case.reported
+    assert isinstance(reported, AbortedError)
     for late in (lambda: _write(first, 4, 8), first.finish):
         with pytest.raises(AbortedError, match="over another stream"):
             late()
@@ -221,7 +221,7 @@ def test_an_upload_stays_what_it_is(case: Case, shape, device, rule):
     case.begin()
     with pytest.raises(InvalidArgumentError, match=rule):
         case.begin(shape=shape, device=device)
-    assert case.told == []
+    assert case.reported == []
 
 
 def test_only_what_is_there_goes_on(case: Case):
@@ -245,7 +245,7 @@ def test_what_breaks_off_is_kept_for_the_grace_period(case: Case):
     case.clock.now += 1
     case.service.uploads.expire()
     assert case.reserved == 0
-    assert case.told == []
+    assert case.reported == []
 
 
 def test_starts_alone_take_nothing_from_others(case: Case):
@@ -295,13 +295,13 @@ def test_an_upload_whose_stream_is_silent_ends_and_frees_what_arrived(case: Case
     _write(upload, 0, 16)
     case.clock.now += SILENCE - 1
     case.service.uploads.expire()
-    assert (case.reserved, case.told) == (16, [])
+    assert (case.reserved, case.reported) == (16, [])
     case.clock.now += 1
     case.service.uploads.expire()
     assert case.reserved == 0
-    (told,) = case.told
-    assert isinstance(told, UnavailableError)
-    assert "must come within 90 s, got none after 16 of 32 bytes" in told.message
+    (reported,) = case.reported
+    assert isinstance(reported, UnavailableError)
+    assert "must come within 90 s, got none after 16 of 32 bytes" in reported.message
     with pytest.raises(UnavailableError):
         _write(upload, 16)
     with pytest.raises(NotFoundError):
@@ -344,7 +344,7 @@ def test_abandoning_frees_what_arrived_and_ends_the_stream(case: Case):
     _write(upload, 0, 4)
     case.uploads.abandon(b"1")
     assert case.reserved == 0
-    assert [type(each) for each in case.told] == [AbortedError]
+    assert [type(each) for each in case.reported] == [AbortedError]
     with pytest.raises(AbortedError, match="abandoned"):
         _write(upload, 4)
     upload.leave()
@@ -369,7 +369,7 @@ def test_the_end_of_the_session_frees_everything(case: Case):
     assert memory.used_bytes == 40
     case.service.close()
     assert memory.used_bytes == 0
-    assert [type(each) for each in case.told] == [AbortedError]
+    assert [type(each) for each in case.reported] == [AbortedError]
 
 
 def test_nothing_is_begun_after_the_end_of_the_session(case: Case):

@@ -59,6 +59,6 @@ def test_a_panel_narrower_than_the_others_is_reported(outputs: int) -> None:
         if isinstance(statement, Call) and statement.routine is BLOCK
     )
     names = call.routine.names
-    told = dict(zip(names, map(known, call.operands), strict=True))
+    reported = dict(zip(names, map(known, call.operands), strict=True))
     full, rest = divmod(outputs, 16)
-    assert (told["features.panels"], told["features.rest"]) == (full, rest)
+    assert (reported["features.panels"], reported["features.rest"]) == (full, rest)

@@ -115,14 +115,14 @@ def test_what_no_message_holds_is_refused(
 def test_memory_for_a_large_message_and_its_copy_is_made_resident(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[tuple[int, int]] = []
+    wanted: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        literal_encoding.allocator, "make_resident", lambda *sizes: asked.append(sizes)
+        literal_encoding.allocator, "make_resident", lambda *sizes: wanted.append(sizes)
     )
     agrees(Literal.from_numpy(np.zeros(2 * MEBIBYTE, np.uint8)))
-    assert not asked
+    assert not wanted
     large = Literal.from_numpy(np.zeros(4 * MEBIBYTE, np.uint8))
     size = len(encode_literal_message(request(), large))
-    ((requested, copies),) = asked
+    ((requested, copies),) = wanted
     assert requested >= size + bytes.__basicsize__
     assert copies == 2

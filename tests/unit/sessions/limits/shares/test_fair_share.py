@@ -45,8 +45,8 @@ def test_a_session_cannot_take_the_slots_of_all() -> None:
     greedy, modest = _slots(shared), _slots(shared)
     for _ in range(4):
         greedy.acquire()
-    told = "all sessions may have 8 executions at .* with 4 there, 4 of them this session's"
-    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+    reported = "all sessions may have 8 executions at .* with 4 there, 4 of them this session's"
+    with pytest.raises(ResourceExhaustedError, match=reported) as caught:
         greedy.acquire()
     assert caught.value.hint == "Wait."
     modest.acquire()
@@ -91,8 +91,8 @@ def test_a_caller_cannot_take_the_slots_of_all_by_sessions() -> None:
     greedy = [FairSemaphore(100, NOUN, "Wait.", shared, mine) for _ in range(8)]
     for slots in greedy[:6]:
         slots.acquire()
-    told = "a connection may have 0.75 of the 8 executions at .* got 1 more with 6 in use"
-    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+    reported = "a connection may have 0.75 of the 8 executions at .* got 1 more with 6 in use"
+    with pytest.raises(ResourceExhaustedError, match=reported) as caught:
         greedy[6].acquire()
     assert caught.value.hint == "Wait."
     turns: list[str] = []

@@ -106,9 +106,9 @@ def test_a_run_and_a_transfer_at_the_same_time_are_reported_and_other_devices_go
     killed(worker)
     incidents = set()
     for each in calls:
-        with pytest.raises(UnavailableError) as told:
+        with pytest.raises(UnavailableError) as reported:
             each.result()
-        incidents.add(told.value.incident)
+        incidents.add(reported.value.incident)
     assert len(incidents) == 1
     assert downloaded(other, value).tolist() == [1]
     other.close()
@@ -174,10 +174,10 @@ def test_a_worker_that_dies_while_a_step_runs_is_reported(worker: DeviceWorker) 
 
 def test_memory_that_is_not_there_is_refused_with_figures(worker: DeviceWorker) -> None:
     memory = uploaded(worker, ONE)
-    asked = fake_driver.TOTAL_BYTES
+    requested = fake_driver.TOTAL_BYTES
     with pytest.raises(ResourceExhaustedError) as refusal:
-        worker.placed(np.empty(asked, np.uint8))
-    assert f"{asked} bytes with {asked - 1} free of {asked}" in refusal.value.message
+        worker.placed(np.empty(requested, np.uint8))
+    assert f"{requested} bytes with {requested - 1} free of {requested}" in refusal.value.message
     assert downloaded(worker, memory).tolist() == [1]
 
 
