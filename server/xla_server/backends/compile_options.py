@@ -1,4 +1,4 @@
-"""Options of one compilation, beside the program."""
+"""Options of one compilation."""
 
 import dataclasses
 import enum

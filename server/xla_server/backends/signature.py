@@ -145,7 +145,7 @@ def owned(value: Value) -> Value:
 
 
 _SPARE = 1 << 12
-"""Bytes beside its own that a result may keep alive; a result that keeps more is copied."""
+"""Bytes in addition to its own that a result may keep alive; a result that keeps more is copied."""
 
 
 class InterpretedProgram:

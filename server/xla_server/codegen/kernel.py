@@ -39,7 +39,7 @@ class LoadedKernel:
 
 
 LOADED_TOGETHER = 64
-"""Kernels in one loader, whose memory goes back when all of them have gone."""
+"""Kernels in one loader, whose memory is freed with the last of them."""
 
 LOADED_BYTES = 1 << 20
 """Bytes of object code after which a loader takes no further kernels."""
@@ -167,7 +167,7 @@ class Kernels:
         return self._kept(symbol_of(kernel.key), lambda: kernel_object(kernel, self.machine))
 
     def _code(self, kernel: KernelCode, made: "_ObjectCode") -> bytes:
-        """The object code of a kernel; what it calls is loaded."""
+        """The object code of a kernel; its callees are loaded."""
         try:
             code = made.get()
             with self._lock:

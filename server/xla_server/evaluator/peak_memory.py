@@ -38,8 +38,9 @@ _WORKSPACE: Mapping[Opcode, float] = {
     Opcode.SORT: 32,
     Opcode.TRIANGULAR_SOLVE: 8,
 }
-"""Bytes that an evaluator takes beside its result, for each byte of the largest array it reads or
-makes: what tracemalloc showed for f32 arrays of 4 MiB, rounded up. Others take `_USUAL`."""
+"""Bytes that an evaluator allocates in addition to its result, for each byte of the largest array
+it reads or makes: measured by tracemalloc for f32 arrays of 4 MiB, rounded up. Default: `_USUAL`.
+"""
 
 _USUAL = 1.0
 """Workspace bytes per byte of the largest array, for operations that were not measured."""
@@ -196,7 +197,7 @@ def _union(parts: _Parts) -> frozenset[int]:
 
 
 def _workspace(i: HloInstruction, summaries: Mapping[HloComputation, _Summary]) -> int:
-    """Return the bytes that the evaluator of an instruction takes beside the result."""
+    """Return the bytes that the evaluator of an instruction allocates in addition to the result."""
     factor = _WORKSPACE.get(i.opcode, _USUAL)
     if not factor:
         return 0

@@ -112,7 +112,7 @@ class Cancellation(Completion):
         self.check()
 
     def wait_for(self, event: Completion) -> None:
-        """Wait for an event; raise the error given to `cancel`, if it is called meanwhile."""
+        """Wait for an event; raise the error given to `cancel`, if it is called during the wait."""
         woken = threading.Event()
         forget = event.when_done(woken.set)
         try:

@@ -38,7 +38,7 @@ class Sources:
     has_certificates: bool = False
     """True if connections over TCP have verified client certificates."""
     socket_group: int | None = None
-    """Group that may connect to unix sockets beside this process's user."""
+    """Group that may connect to unix sockets in addition to this process's user."""
     trusts_sockets: bool = True
     """False if some unix sockets are abstract: their clients look like all others, and no mode
     of a file restricts them.

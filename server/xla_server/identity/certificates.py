@@ -26,7 +26,7 @@ SELF_SIGNED_DAYS = 3650
 """Validity of a certificate that the server makes: clients pin it, so a new one locks them out."""
 
 SELF_SIGNED_NAME = "xla-server"
-"""Name in such a certificate, beside those of the machine."""
+"""Name in such a certificate, in addition to those of the machine."""
 
 _MAX_CACHED = 1024
 """Largest number of client certificates whose identities are cached: one for each connection."""

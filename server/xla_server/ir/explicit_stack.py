@@ -15,7 +15,7 @@ Deep: TypeAlias = Generator["Deep[Any]", Any, T]
 
 
 def result_of(call: Deep[T]) -> T:
-    """Return what a call gives; raises what it raises.
+    """Return the result of a call; raises what it raises.
 
     Example:
         >>> def depth(pair):

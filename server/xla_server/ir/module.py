@@ -79,7 +79,7 @@ class HloComputation:
 
     @property
     def results(self) -> tuple[HloInstruction, ...]:
-        """The instructions of what it returns: operands of a tuple at the root, or the root."""
+        """The returned instructions: operands of a tuple at the root, or the root."""
         return self.root.operands if self.root.opcode is Opcode.TUPLE else (self.root,)
 
     def reachable(self) -> list["HloComputation"]:

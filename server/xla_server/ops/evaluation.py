@@ -115,7 +115,7 @@ class Communicator(Protocol):
 
     @property
     def grid(self) -> DeviceGrid:
-        """The grid that the program runs on; of one participant unless others run beside it."""
+        """The grid that the program runs on; of one participant if it runs alone."""
 
     @property
     def replica_id(self) -> int:

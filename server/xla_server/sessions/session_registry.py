@@ -276,7 +276,7 @@ class SessionRegistry:
         session.service.close()
 
     def expire(self, is_connected: Callable[[str], bool]) -> int:
-        """End the sessions whose clients have gone; return how many.
+        """End the sessions whose clients have disconnected; return how many.
 
         Those with a token end after the grace period, default ones and those that no call ever
         named as soon as the connection has gone. In the others state with a timeout, such as

@@ -103,7 +103,7 @@ class Capability:
     """Most slices that one kernel joins: those of a 7x7 window."""
 
     MAX_IM2COL_BYTES = 1 << 26
-    """Largest im2col matrix, in bytes: memory that an execution needs beside its values."""
+    """Largest im2col matrix, in bytes: memory that an execution needs in addition to its values."""
 
     MIN_DEPTHWISE_FEATURES = 8
     """Fewest features of a depthwise convolution that fill vectors."""

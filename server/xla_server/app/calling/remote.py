@@ -55,7 +55,7 @@ class Remote:
         self._channel.close()
 
     def call(self, name: str, request: Any) -> Any:
-        """Call the unary rpc of a name; raises the XlaError that its status stands for."""
+        """Call the unary rpc of a name; raises the XlaError of its status."""
         rpc = _RPCS[name]
         method: Any = self._channel.unary_unary(
             rpc.path,

@@ -114,7 +114,7 @@ def _split(value: Any) -> Any:
 
 
 ALL_DEVICES = 0
-"""The number of devices that stands for all devices of the machine."""
+"""The number of devices that selects all devices of the machine."""
 
 
 def _device_count(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The life of a server process: ready, serving, draining, gone."""
+"""The life of a server process: ready, serving, draining, ended."""
 
 import functools
 import gc
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 _DRAINED = 0
 _FAILED = 255
-"""Events beside signals: drained, the platform cannot be loaded."""
+"""Events other than signals: drained, the platform cannot be loaded."""
 
 _SIGNAL_GROUP_SECONDS = 0.25
 """Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and

@@ -18,7 +18,7 @@ from xla_server.passes.dynamic_sizes.static_segments import StaticSegment, first
 from xla_server.runtime.host import RunContext
 
 KEPT = 64
-"""Bound of cached programs, which are small beside their values; the least recently used go."""
+"""Bound of cached programs, which are much smaller than their values; evicted by last use."""
 
 Compile: TypeAlias = Callable[[HloModule, str], LoadedProgram]
 """Function from a module of static shape and a name to its compiled program."""

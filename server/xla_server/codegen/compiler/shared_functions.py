@@ -29,7 +29,7 @@ _LOCK = threading.Lock()
 
 
 class SharedFunction(Instruction):
-    """The function of a routine, over int64; what it returns is an int64, or nothing.
+    """The function of a routine, over int64; it returns an int64, or nothing.
 
     `write` writes its code. If it `is_for_elements`, a vectorised loop calls it for a vector of
     elements.

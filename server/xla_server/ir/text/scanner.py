@@ -59,11 +59,11 @@ class HloReader(ShapeReader):
             raise InvalidArgumentError(f"{error.message} at {self.location(position)}") from error
 
     def fail(self, needed: str, subject: str = "HLO text") -> NoReturn:
-        """Raise InvalidArgumentError: what is needed, what is here, and where here is."""
+        """Raise InvalidArgumentError: what is expected, what was found, and its location."""
         super().fail(needed, subject)
 
     def refuse(self, rule: str, got: str, at: int) -> NoReturn:
-        """Raise InvalidArgumentError: the rule, what was found, and where, blanks left out."""
+        """Raise InvalidArgumentError: the rule, what was found, and its location."""
         self.at = at
         self.space()
         raise InvalidArgumentError(f"{rule}, got {got} at {self.location(self.at)}")

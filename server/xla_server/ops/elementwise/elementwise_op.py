@@ -84,8 +84,8 @@ class ElementwiseOp:
     operation that is commutative."""
 
     workspace: float = 1
-    """Bytes that the evaluator takes beside its result for each byte of the largest array it reads
-    or makes: what tracemalloc showed for f32 arrays of 4 MiB, rounded up."""
+    """Bytes that the evaluator allocates in addition to its result for each byte of the largest
+    array it reads or makes: measured by tracemalloc for f32 arrays of 4 MiB, rounded up."""
 
     def function_of(self, element_type: ElementType) -> Function:
         """Return the numpy function for operands of this type."""

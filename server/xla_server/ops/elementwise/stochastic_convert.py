@@ -1,4 +1,4 @@
-"""stochastic-convert: to integers, away from zero with the probability of what is cut off.
+"""stochastic-convert: to integers, away from zero with the probability of the discarded fraction.
 
 Semantics: XLA's StochasticConvertType.
 """

@@ -121,7 +121,7 @@ def from_bits(bits: Array, element_type: ElementType) -> Array:
 
 
 def high_product(x: Array, y: Array) -> Array:
-    """The upper 64 bits of products of 64 bits without sign, made of products of 32."""
+    """The upper 64 bits of unsigned 64-bit products, computed from 32-bit products."""
     half, low = np.uint64(32), np.uint64(2**32 - 1)
     middle = (x >> half) * (y & low) + (((x & low) * (y & low)) >> half)
     other = (x & low) * (y >> half) + (middle & low)

@@ -54,7 +54,7 @@ def step_below(element: ElementType) -> tuple[float, float]:
 
 
 def words_of(distribution: RandomDistribution, shape: Shape) -> Shape:
-    """The words that numbers of this shape are made of: one for each, or in two rows.
+    """The random words for numbers of this shape: one for each, or in two rows.
 
     An integer has twice the bits that its type has, or 64, so no number of a range is seen to come
     more often than another.

@@ -44,7 +44,7 @@ class ReplicatedWork:
 
     values: tuple[ReplicatedValue, ...] = ()
     automatic: tuple[str, ...] = ()
-    """Sentences about the axes that regions leave to the compiler."""
+    """Sentences about the automatic axes of regions, which the compiler partitions."""
 
     @property
     def byte_size(self) -> int:
@@ -74,7 +74,7 @@ class ReplicatedWork:
 def find_regions(
     module: HloModule, markers: Mapping[HloInstruction, Marker]
 ) -> tuple[set[HloInstruction], tuple[str, ...]]:
-    """Calls that run a region, and sentences about the axes they leave to the compiler."""
+    """Calls that run a region, and sentences about axes that the compiler partitions."""
     calls: set[HloInstruction] = set()
     automatic: list[str] = []
     inside: set[HloComputation] = set()

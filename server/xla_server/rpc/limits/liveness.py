@@ -1,4 +1,4 @@
-"""Detection of clients that have gone: ended connections and expired sessions."""
+"""Detection of disconnected clients: ended connections and expired sessions."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ from xla_server.sessions.session_registry import SessionRegistry
 _LOG = logging.getLogger(__name__)
 
 _ROUND_SECONDS = 1.0
-"""Longest time between two rounds, in seconds, for which state of gone clients takes memory."""
+"""Longest time between two rounds, in seconds, for which state of lost clients takes memory."""
 
 _SHORTEST_ROUND_SECONDS = 0.1
 """Shortest time between two rounds, in seconds, however short the grace period is."""

@@ -209,7 +209,7 @@ class MultiplexedStream:
         stream.silence.is_idle = lambda: not self._unanswered
 
     def run(self) -> None:
-        """Answer calls until the client has no more and all are answered, or the client is gone."""
+        """Answer calls until the client has no more and all are answered, or disconnects."""
         try:
             with self._cancellation.calling(self._cancel_all):
                 self._read()

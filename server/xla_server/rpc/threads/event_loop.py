@@ -54,7 +54,7 @@ class _NewCall:
     flow: Flow
     event: Any
     deadline: float
-    """Time of time.monotonic: grpc states it by the system's clock, which may be set meanwhile."""
+    """Time of time.monotonic: grpc states it by the system's clock, which may be changed."""
 
 
 def start_server(server: grpc.Server) -> None:

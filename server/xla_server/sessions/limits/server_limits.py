@@ -45,7 +45,7 @@ class Limits:
     upload_silence_seconds: float = 60.0
     """Seconds that the stream of an upload may be silent."""
     spared_device_bytes: int = 0
-    """Bytes of `max_device_bytes` that uploads in progress leave to others."""
+    """Bytes of `max_device_bytes` that uploads in progress may not use."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

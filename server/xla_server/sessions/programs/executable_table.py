@@ -26,7 +26,7 @@ from xla_server.sessions.programs.compile_request import WireProgram
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
 _OVERHEAD_BYTES = 1 << 12
-"""Bytes that a program takes beside its module: its handle and metadata."""
+"""Bytes that a program takes in addition to its module: its handle and metadata."""
 
 _HINT = "Unregister executables that are no longer needed."
 
@@ -173,7 +173,7 @@ class ExecutableCache:
         compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
     ) -> tuple[CachedCode, Executable]:
-        """The code of a program, which stays until `end_use`; raises as `acquire`."""
+        """The code of a program, which is retained until `end_use`; raises as `acquire`."""
         code, _ = self._begin(compiled.shared, compile_program, cancellation, compiled.caller)
         return code, _compiled(code).executable
 

@@ -132,7 +132,7 @@ class UploadTable:
         return UploadState(upload.received, upload.size)
 
     def abandon(self, upload_id: bytes) -> None:
-        """Free an upload's memory, or forget one that has finished, whose value stays.
+        """Free an upload's memory, or forget one that has finished, whose value remains valid.
 
         Raises NotFoundError if there is none of this id.
         """

@@ -183,7 +183,7 @@ class HandleTable(Generic[V]):
             return [self._values.pop(handle) for handle in handles]
 
     def replace(self, handle: int, value: V) -> bool:
-        """Replace the value of a handle; False if the handle was freed meanwhile."""
+        """Replace the value of a handle; False if the handle was freed before."""
         with self._lock:
             is_live = handle in self._values
             if is_live:

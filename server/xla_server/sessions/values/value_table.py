@@ -206,7 +206,7 @@ class ValueTable:
         pending.launch()
 
     def fulfil(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
-        """Set the value that `expect` made a handle for; a freed handle stays free.
+        """Set the value that `expect` made a handle for; a freed handle remains free.
 
         If it was launched, it is the same value.
         """
@@ -265,7 +265,7 @@ class ValueTable:
                 self._discount(buffer)
 
     def deconstruct(self, handle: int) -> list[int]:
-        """A new handle for each element of a tuple, which stays valid.
+        """A new handle for each element of a tuple, which remains valid.
 
         Raises InvalidArgumentError for a value that is no tuple and UnimplementedError for a
         tuple that holds tuples.

@@ -22,7 +22,7 @@ _DRIVER = "xla_server.backends.cuda.worker.device.cuda_driver:CudaDriver"
 
 
 def main() -> None:
-    """Open the device, report its properties, and serve connections until the server is gone."""
+    """Open the device, report its properties, and serve connections until the server has ended."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--driver", default=_DRIVER)
     parser.add_argument("--ordinal", type=int, required=True)

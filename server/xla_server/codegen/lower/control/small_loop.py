@@ -189,7 +189,7 @@ class _SmallLoop:
         return chain if is_element or part is state else []
 
     def _variables(self, number: int) -> list[Named]:
-        """Variables for an element of the state; none if it stays an array."""
+        """Variables for an element of the state; none if it remains an array."""
         if not self._roots:
             raise _UnsuitableError
         shape = self._shapes[number]

@@ -26,7 +26,7 @@ from xla_server.custom_calls.attributes import parse_attributes
 
 
 def _potrf(k: MatrixKernel) -> None:
-    """(the factor in a copy of the operand, whose other triangle stays, status)
+    """(the factor in a copy of the operand, whose other triangle is unchanged, status)
 
     The transpose of a Hermitian matrix is its conjugate, whose factors are conjugated, so the
     factor's transpose is the result.

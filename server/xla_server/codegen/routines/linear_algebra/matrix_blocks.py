@@ -77,7 +77,7 @@ def _piece(computed: str) -> Any:
 
 
 def _cholesky(computed: str) -> Any:
-    """The factor in the lower or upper triangle of a matrix; the other triangle stays.
+    """The factor in the lower or upper triangle of a matrix; the other triangle is unchanged.
 
     `status` becomes 0, or the order of the first leading minor that is not positive.
     """

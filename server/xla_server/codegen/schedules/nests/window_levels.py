@@ -120,7 +120,7 @@ def _cost(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> in
 def _cover(
     spacing: Spacing, size: int, widths: Sequence[int], *, is_idempotent: bool
 ) -> list[tuple[int, int]]:
-    """Return the (source, first element) of each operand that a window of `size` is made of."""
+    """Return the (source, first element) of each operand of a window of `size`."""
     found, at = [], 0
     for number in reversed(range(len(widths))):
         while at + widths[number] <= size:

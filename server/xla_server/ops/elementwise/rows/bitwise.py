@@ -44,14 +44,14 @@ def _shift_left(x: Array, amount: Array, element_type: ElementType) -> Array:
 
 
 def _shift_right_logical(x: Array, amount: Array, element_type: ElementType) -> Array:
-    """Bits moved down, zeros moved in; the amount is read as unsigned."""
+    """Logical right shift: zeros are shifted in; the amount is read as unsigned."""
     bits, by = unsigned_bits(x, element_type), unsigned_bits(amount, element_type)
     fits = by < element_type.bit_width
     return from_bits(np.where(fits, bits >> np.where(fits, by, 0), 0), element_type)
 
 
 def _shift_right_arithmetic(x: Array, amount: Array, element_type: ElementType) -> Array:
-    """Bits moved down, the highest bit moved in, of unsigned types too."""
+    """Arithmetic right shift: the highest bit is shifted in, of unsigned types too."""
     width = element_type.bit_width
     bits, by = unsigned_bits(x, element_type), unsigned_bits(amount, element_type)
     unused = np.uint64(64 - width)

@@ -29,7 +29,7 @@ class _Moving:
         self._made: set[HloInstruction] = set()
 
     def moved(self, i: HloInstruction) -> HloInstruction | None:
-        """An instruction on the operands before their transposes; None if it stays behind them."""
+        """An instruction on the untransposed operands; None if it is not moved."""
         if i.opcode is Opcode.CONVOLUTION:
             found = self._convolution(i)
         else:
@@ -141,7 +141,7 @@ def renumbered(
 
 
 Moved: TypeAlias = tuple[HloInstruction, tuple[int, ...]] | None
-"""An instruction before a transpose, and the permutation of the transpose; None if it stays."""
+"""An instruction before a transpose, and the permutation of that; None if it is not moved."""
 
 
 def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:

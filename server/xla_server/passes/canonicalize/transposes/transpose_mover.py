@@ -52,7 +52,7 @@ def _operations(
     computation: HloComputation,
     readers: dict[HloInstruction, list[HloInstruction]],
 ) -> list[HloInstruction] | None:
-    """Return the operations that a transpose moves through, readers first; None if it stays."""
+    """Return the operations that a transpose moves through, readers first; None if it is fixed."""
     found: dict[HloInstruction, None] = {}
     waiting = [i.operands[0]]
     unfinished: set[HloInstruction] = set()

@@ -50,7 +50,7 @@ _DUAL = {
 def _with_constants(
     i: HloInstruction,
 ) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
-    """Yield each operand beside a constant one, the constant operand, and its value."""
+    """Yield each operand that is paired with a constant one, that operand, and its value."""
     pairs = (i.operands, i.operands[::-1])
     for this, other in pairs[: 1 if i.opcode in _ONE_SIDED else 2]:
         value = splat(other)

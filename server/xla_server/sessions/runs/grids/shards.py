@@ -1,4 +1,4 @@
-"""Values cut into shards for participants, and the shards of a result put together."""
+"""Values cut into shards for participants, and results concatenated from shards."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -239,7 +239,7 @@ class CudaDriver:
         return self._libraries.prepare(plan)
 
     def begin_capture(self, stream: int) -> None:
-        """Begin to capture a graph. Other threads may make any call meanwhile."""
+        """Begin to capture a graph. Other threads may make any call during it."""
         # Loaded before the capture, which would record its allocations. Failure only precludes
         # loops.
         with contextlib.suppress(CudaError):

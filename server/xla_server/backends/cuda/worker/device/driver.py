@@ -86,7 +86,7 @@ class Driver(Protocol):
         """Return an event of the work that the stream has now, for `wait_for`."""
 
     def wait_for(self, event: Any, stream: int) -> None:
-        """Let later work of the stream begin once the event's work is done; the host goes on."""
+        """Let later work of the stream wait for the event's work; the host does not wait."""
 
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return memory, aligned to 256 bytes, for later work of the stream.

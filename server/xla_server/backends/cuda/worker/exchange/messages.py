@@ -124,7 +124,7 @@ class Request(NamedTuple):
 
 
 def send(connection: socket.socket, record: object) -> None:
-    """Send one message. Raises OSError if the other end is gone."""
+    """Send one message. Raises OSError if the other end is closed."""
     data = pickle.dumps(record, pickle.HIGHEST_PROTOCOL)
     connection.sendall(HEAD.pack(len(data)) + data)
 

@@ -338,7 +338,7 @@ class WorkerProcess:
 
 
 def _emptied(numbers: collections.deque[int]) -> tuple[int, ...]:
-    """Take all numbers of a queue, to which other threads may add meanwhile."""
+    """Pop all numbers of a queue, to which other threads may add at the same time."""
     taken = []
     while numbers:
         with contextlib.suppress(IndexError):

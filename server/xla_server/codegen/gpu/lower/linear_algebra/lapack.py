@@ -159,7 +159,7 @@ def _factors_plan(call: _Call) -> CholeskyPlan:
 
 
 def _lower_factors(call: _Call, plan: CholeskyPlan) -> Tree:
-    """(the factor in a copy of the operand, whose other triangle stays, status)"""
+    """(the factor in a copy of the operand, whose other triangle is unchanged, status)"""
     matrices, status = call.copied(0), call.result(1)
     add_factors(call.lowering, call.instruction.name, plan, matrices, status)
     return matrices, status
