@@ -78,7 +78,7 @@ def _verified(code: Code) -> Code:
 
 
 Observe = Callable[[KernelThunk, Sequence[Any], Sequence[Any]], None]
-"""Told of each launch: its thunk, and the bytes of its arguments before it and after."""
+"""Called with each launch: its thunk, and the bytes of its arguments before it and after."""
 
 
 def results_of(

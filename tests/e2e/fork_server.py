@@ -134,7 +134,7 @@ def _await_start(connection: socket.socket) -> None:
             server = os.fork()
             if server:
                 os.write(writing, str(server).encode())
-                # The server is an orphan now, and whoever asked for it becomes its parent.
+                # The server is an orphan now, and its requester becomes its parent.
                 os._exit(0)
             break
         os.waitpid(between, 0)

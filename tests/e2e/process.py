@@ -50,7 +50,7 @@ def start_server(
     module: str = "xla_server",
     forked: bool = True,
 ) -> Iterator[ServerProcess]:
-    """A server process; unless it is `insecure`, flags and environment say who may call.
+    """A server process; unless it is `insecure`, flags and environment configure access.
 
     `module` is what Python executes. A server of `xla_server` without an environment of its own is
     forked from a process that has loaded its modules, unless `forked` is False.

@@ -175,7 +175,7 @@ def token_of(client: xc.Client) -> str:
 
 
 def has_drained(server: ServerProcess) -> None:
-    """Wait for a server that was told to stop; its log says that nothing is left."""
+    """Wait for a server that was signalled to stop; its log says that nothing is left."""
     assert server.process.wait(60) == 0
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
     assert not any("exception" in line for line in lines), lines

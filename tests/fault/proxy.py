@@ -196,7 +196,7 @@ def _pieces(source: socket.socket) -> Iterator[bytes]:
 
 
 def _reset(end: socket.socket) -> None:
-    """Close so that the other side is told of a reset, and threads that wait here wake."""
+    """Close so that the other side receives a reset, and threads that wait here wake."""
     with contextlib.suppress(OSError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     with contextlib.suppress(OSError):

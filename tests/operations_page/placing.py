@@ -1,4 +1,4 @@
-"""Where a platform for GPUs does an operation: asked of the rows that programs become.
+"""Where a platform for GPUs does an operation: read from the rows of the lowering table.
 
 No device is needed: the table of a GPU says what is the host's, and rows what they call. Where
 passes leave nothing of so small a program, its operation is lowered as it stands.

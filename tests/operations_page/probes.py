@@ -61,7 +61,7 @@ _FUNCTIONS = {opcode: row.function for opcode, row in OPERATIONS.items()} | {
     Opcode.COPY: "copy",
     Opcode.OPT_BARRIER: "optimization_barrier",
 }
-"""The functions whose operands are all of the kind that is asked about."""
+"""The functions whose operands are all of the probed element type."""
 
 _PADDING = PaddingConfig((PaddingDimension(1, 1, 1),))
 _PRODUCT = DotDimensionNumbers((1,), (0,))

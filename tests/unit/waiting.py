@@ -10,7 +10,7 @@ from tests.fault.plain import until
 
 
 class Rest:
-    """The question whether threads wait: Linux has let none of them run since it was last asked.
+    """The question whether threads wait: Linux has let none of them run since the last query.
 
     One that waits for the interpreter's lock runs between two questions, as `until` sleeps there.
     """

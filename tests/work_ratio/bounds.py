@@ -13,7 +13,7 @@ from xla_server.target.gpu.properties import COUNTED_LANES
 from xla_server.target.target import Target
 
 OPERATIONS = 1.25
-"""Operations for each that is asked for, unless the accesses to memory saved pay for more."""
+"""Operations for each requested one, unless the accesses to memory saved pay for more."""
 
 TRANSCENDENTALS = 1.1
 """The same of transcendental functions."""

@@ -1,4 +1,4 @@
-"""Checks of a platform where something goes wrong: no room, a stop, a worker that dies."""
+"""Checks of a platform under faults: exhausted memory, cancellation, a killed worker."""
 
 import contextlib
 import functools

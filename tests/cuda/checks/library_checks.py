@@ -224,7 +224,7 @@ def _lines(plan: FftPlan) -> Buffers:
 
 
 def _matrices(plan: SolverPlan) -> Buffers:
-    """Return what a routine reads, which random numbers are good for, and room for the rest."""
+    """Return what a routine reads, which random numbers are good for, and memory for the rest."""
     arrays = [_numbers(element, plan.batch, count) for element, count in plan.parts[:-1]]
     if isinstance(plan, ReflectorsPlan | ReflectedPlan):
         arrays[1] /= 4

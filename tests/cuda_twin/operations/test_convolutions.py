@@ -1,4 +1,4 @@
-"""Convolutions by a library, on its twin: what it is told, and what it computes."""
+"""Convolutions by a library, on its twin: its plans, and what it computes."""
 
 import dataclasses
 import functools
@@ -61,7 +61,7 @@ def arrays(order: Sequence[str], dtype: Any = np.float32, groups: int = 1) -> tu
 def assert_by_library(
     function: Callable[..., Any], *arguments: Any, count: int | None = 1
 ) -> list[Convolution]:
-    """Check results, and that so many are by the library; return what it is told."""
+    """Check results, and that so many are by the library; return their plans."""
     module = imported(lower(function, *arguments))
     code = compiled(module)
     found = convolutions(code)
@@ -175,7 +175,7 @@ def test_transposed_convolutions_are_gradients_of_data() -> None:
 
 @st.composite
 def forms(draw: st.DrawFn) -> tuple[dict[str, Any], tuple[str, str, str]]:
-    """Draw a convolution that a library may be told."""
+    """Draw a convolution that may become a plan."""
     two = st.tuples(*[st.integers(1, 3)] * 2)
     pad = st.tuples(*[st.integers(0, 2)] * 2)
     form = {

@@ -48,7 +48,7 @@ def test_what_a_library_refuses_is_compiled_without_it(
         platform.compile(module, module.entry_program_shape)
     finally:
         platform.close()
-    # The library is not asked again for what it refused once.
+    # The library is not called again for what it refused once.
     (program,) = programs
     places = platform.dump_files(program)["places.txt"]
     assert isinstance(places, str)

@@ -197,7 +197,7 @@ def test_certificates_are_read_again_at_the_next_handshake(
             files.key.write_bytes(renewed.key)
             works(target, other, token=token)
             refused(target, ours, "CERTIFICATE_VERIFY_FAILED|verify failed", token=token)
-            # Who is connected notices nothing.
+            # Connected clients notice nothing.
             assert client.to_device(np.float32(3)).to_numpy() == 3
 
 

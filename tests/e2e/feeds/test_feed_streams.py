@@ -245,7 +245,7 @@ def test_another_feed_of_the_session_takes_over(client):
     first.flush()
     with client.device().infeed(COUNT) as second:
         second.put(2)
-    # The server has told the first one, which may not have heard of it.
+    # The server has notified the first one, which may not have received it.
     until(lambda: first._sender.is_over)
     with pytest.raises(xc.AbortedError, match="another Infeed stream"):
         first.flush()

@@ -30,9 +30,9 @@ CELLS = [
     x = b.parameter(0, "f32[]")
     forever = client.compile(b.build(ops.while_(lambda x: ops.ge(x, 0.0), lambda x: x + 1, x)))
     """,
-    # An argument that does not fit, told by the client.
+    # An argument that does not fit, reported by the client.
     "twice.run(np.zeros(2, np.float32))",
-    # A handle that does not exist, told by the server.
+    # A handle that does not exist, reported by the server.
     "client.adopt(1)",
     # The interrupt of a notebook is SIGINT for the group of its kernel.
     """

@@ -74,7 +74,7 @@ def _endless_calls(raw: Extension) -> dict[str, Any]:
     part.execution_options.device_handles.add(device_count=1)
     endless().write_to(part.computation)
     launched = raw.Launch(extension_pb2.LaunchRequest(run=run))
-    # Room for its result it has only once it has begun.
+    # Memory for its result is reserved once it has begun.
     sent = ONES.nbytes + run.steps[0].arguments[0].value.ByteSize()
     until(lambda: raw.device_bytes() > sent)
     wait = xla_pb2.WaitForExecutionRequest(execution=launched.execution)

@@ -17,7 +17,7 @@ from xla_client import Builder, Computation, Shape, ops
 from xla_client.lib import sorting
 
 SIZE = 1 << 20
-"""Bytes of an array of which a small device has room for few."""
+"""Bytes of an array of which few fit a small device."""
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from xla_contract.targets import ROUTING_KEY
 
 
 class _Balancer(grpc.GenericRpcHandler):
-    """A proxy of all rpcs as streams of bytes, by the hash of the key; notes who got which key."""
+    """A proxy of all rpcs as byte streams, by the hash of the key; records the backend of each."""
 
     def __init__(self, servers: Sequence[grpc.Channel]) -> None:
         self._servers = servers

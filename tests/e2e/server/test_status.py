@@ -1,4 +1,4 @@
-"""xla-server status and top, against a server that asks who calls."""
+"""xla-server status and top, against a server that authenticates callers."""
 
 import hashlib
 import json

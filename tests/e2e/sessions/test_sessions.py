@@ -1,4 +1,4 @@
-"""Sessions over real processes: what belongs to whom, and what stays when a client goes."""
+"""Sessions over real processes: ownership of values, and what remains when a client disconnects."""
 
 import contextlib
 from collections.abc import Callable

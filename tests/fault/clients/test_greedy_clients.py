@@ -111,7 +111,7 @@ def as_long_as_granted(take: Callable[[], object]) -> int:
 
 def take_sessions(connections: Sequence[Connection]) -> None:
     for each in connections:
-        # One that is empty would make room.
+        # One that is empty would be evicted.
         as_long_as_granted(lambda each=each: each.also().upload(1))
 
 
@@ -145,7 +145,7 @@ def take_executions(connections: Sequence[Connection]) -> None:
 
 def take_calls(connections: Sequence[Connection]) -> None:
     request = xla_pb2.TransferFromOutfeedRequest(shape_with_layout=modules.shape("f32[2]"))
-    # First of all: there is no room for these calls later.
+    # First of all: no slots are free for these calls later.
     sessions = [each.also() for each in connections for _ in range(3)]
     calls = [
         session.begin("TransferFromOutfeed", request) for session in sessions for _ in range(EACH)

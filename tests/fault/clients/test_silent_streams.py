@@ -90,11 +90,11 @@ def test_large_messages_that_do_not_end_are_let_go_of_when_memory_is_short(serve
 
 
 def test_calls_in_progress_and_unread_answers_keep_no_part(server, client):
-    """The status of such a stream cannot be told, so it is cut off."""
+    """No status can be sent on such a stream, so it is reset."""
     ones = literal_to_proto(Literal.from_numpy(np.ones(MEBIBYTE // 4, np.float32)))
     data = client("TransferToServer", xla_pb2.TransferToServerRequest(literal=ones)).data
     before = resident_bytes(server)
-    # There is room for all parts, however slowly they come, until a value takes it.
+    # All parts fit, however slowly they come, until a value takes it.
     assert before + 5 * SMALL_PART < LIMIT
     left = LIMIT - before - SMALL_PART // 2
     fill = client.compile(numbers(left // 4))
@@ -110,7 +110,7 @@ def test_calls_in_progress_and_unread_answers_keep_no_part(server, client):
             assert peer.send_as_allowed(stream, MESSAGE[:SMALL_PART])
         assert not ended(calls)
         value = client("Execute", xla_pb2.ExecuteRequest(handle=fill)).output
-        # With one of them there is less room than a part takes.
+        # With one of them less is free than a part takes.
         until(lambda calls=calls: len(ended(calls)) == len(calls))
         until(lambda: resident_bytes(server) < LIMIT)
         client("Unregister", xla_pb2.UnregisterRequest(data=[value]))

@@ -1,4 +1,4 @@
-"""Clients that do not read, and queues without room: the others go on, and memory is bounded."""
+"""Clients that do not read, and full queues: the others go on, and memory is bounded."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ from xla_contract.wire.literals.value_proto import value_from_proto
 
 MEBIBYTE = 1 << 20
 ITEMS = 4
-"""Room of the server's queues."""
+"""Capacity of the server's queues."""
 LAUNCHES = 3
 LARGE = np.arange(16 * MEBIBYTE, dtype=np.float32)
 
@@ -127,7 +127,7 @@ def test_answers_that_are_not_read_take_little_memory(server, proxy, client, bes
 
 
 def outfeed(client: Plain, first: int = 0) -> Any:
-    """A stream with more credit than there is room in the queue, not read."""
+    """A stream with more credit than free capacity in the queue, not read."""
     stream = client.stream("Outfeed")
     credit = extension_pb2.Credit(items=1 << 20, bytes=1 << 40)
     start = extension_pb2.OutfeedStart(credit=credit, next_sequence=first)
@@ -186,7 +186,7 @@ def test_a_full_infeed_waits_without_threads_and_keeps_what_it_took(proxy, clien
             ends_unavailable(call)
         until(lambda: not feeds(beside).infeed.waiters)
         assert feeds(beside).infeed.items == ITEMS
-        # Whoever takes one makes room for one.
+        # Each one popped admits one.
         gate, data = beside.compile(gated()), upload(beside)
         output = begin_execute(beside, gate, data).result(timeout=100).output
         assert feeds(beside).infeed.items == ITEMS - 1

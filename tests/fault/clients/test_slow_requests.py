@@ -23,7 +23,7 @@ NAMES = (
 
 def test_large_requests_that_do_not_end_are_refused_when_memory_is_short(server, client):
     before = resident_bytes(server)
-    # There is room for one, not for two.
+    # One fits, two do not.
     part = (LIMIT - before) // 10 * 6
     assert part > 16 * MEBIBYTE
     message = b"\0" + (part + MEBIBYTE).to_bytes(4, "big") + bytes(part)

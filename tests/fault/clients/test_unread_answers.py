@@ -49,7 +49,7 @@ def other(server: ServerProcess) -> Iterator[Plain]:
     before = client.counters()
     yield client
     until(lambda: client.counters() == before)
-    # Room is given back when grpc has told the end of a call, which its client may know before.
+    # Memory is released when grpc has reported the end of a call, which its client may know before.
     until(lambda: client.describe().server_answer_bytes == 0)
     client.end_session()
 

@@ -200,7 +200,7 @@ def test_what_streams_on_is_ended_at_the_deadline(tmp_path):
         raw = Raw(server.address)
         resident = raw.upload(np.zeros(64 << 20, np.uint8))
         download = streaming(raw, "Download", extension_pb2.DownloadRequest(data=resident)).call
-        next(download)  # And no more is read: the server waits for room.
+        next(download)  # And no more is read: the server waits for flow control.
         upload = begin_upload(raw, data)
         infeed = begin_infeed(raw)
         outfeed = begin_outfeed(raw)

@@ -60,7 +60,7 @@ def test_what_does_not_end_is_cancelled(tmp_path: Path, how: str) -> None:
         client, other = Plain(server.address), Plain(server.address)
         loop, gate = client.compile(endless()), client.compile(gated())
         data = upload(client)
-        # One that runs, one that waits for an infeed, those that wait for them, and who waits.
+        # One that runs, one that waits for an infeed, those that wait for them, and a waiter.
         stuck = launch(client, loop, argument_of(data.handle))
         hungry = launch(client, gate, argument_of(data.handle))
         coming = stuck.outputs[0].outputs[0]

@@ -21,7 +21,7 @@ from xla_client.transport.transport import Transport, keepalive_options
 ONES = np.ones(4, np.float32)
 QUIET, TIMEOUT = 2.0, 3.0
 LONGEST = 20.0
-"""Far below the 30 s after which a server would be asked by default."""
+"""Far below the 30 s after which a server would be pinged by default."""
 
 
 server = serving()

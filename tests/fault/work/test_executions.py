@@ -129,7 +129,7 @@ def test_a_call_cut_off_in_line_is_not_made(server, proxy, client, beside):
         proxy.cut()
         for call in waiting:
             ends_unavailable(call)
-        # The server hears of the end of the connection, with all its calls, a little later.
+        # The server notices the end of the connection, with all its calls, a little later.
         until(lambda: not is_streaming(beside))
         beside.describe()
         may_end.touch()

@@ -131,7 +131,7 @@ def test_a_refusal_that_was_lost_is_reported_again(proxy, client):
     with pytest.raises(xc.InvalidArgumentError):
         feed.flush()
     proxy.cut()
-    # It is told once more on the new connection, and raised no second time.
+    # It is sent once more on the new connection, and raised no second time.
     feed.put(_vector(2))
     feed.close()
     assert client.device().feeds().infeed.items == 2

@@ -30,7 +30,7 @@ def client(proxy: Proxy) -> Iterator[xc.Client]:
 
 @pytest.fixture
 def live_bytes(server: ServerProcess) -> Iterator[Callable[[], int]]:
-    """The bytes of all sessions on the devices, asked without the proxy."""
+    """The bytes of all sessions on the devices, queried without the proxy."""
     with xc.connect(server.address, shared_memory=False) as connected:
         yield lambda: _live_bytes(connected)
 

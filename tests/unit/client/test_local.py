@@ -1,4 +1,4 @@
-"""A server of one's own: how it is asked for, started and stopped, in a process of its own."""
+"""A local server, started and stopped in a process of its own."""
 
 import importlib.metadata
 import io
@@ -46,7 +46,7 @@ def test_options_become_flags() -> None:
         "--insecure",
         "--no-prepare",
     ]
-    # Another address is heard of too.
+    # Another address is reported too.
     assert flags(listen="unix:/x").count("--listen") == 1
 
 

@@ -48,7 +48,7 @@ def test_a_collective_begins_when_all_its_members_have_come() -> None:
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "together"])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_reported_late_and_together_never_looks_stuck(seed: int, is_alone: bool) -> None:
-    """Participants go through their visits without rank 0, which hears of them in any order.
+    """Participants go through their visits without rank 0, which is notified in any order.
 
     It is told some at a time, and of those only the last of each collective; by each member alone
     where it meets in native code, or by those of a rank together.

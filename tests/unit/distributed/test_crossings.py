@@ -1,4 +1,4 @@
-"""Collectives of this rank, 0, with another one: what is told before arrays are exchanged."""
+"""Collectives of this rank, 0, with another one: what is announced before arrays are exchanged."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -31,7 +31,7 @@ PART = RegionPart(0, 1000)
 
 
 class Rank0:
-    """Rank 0, and the exchange, which note what they are told."""
+    """Rank 0, and the exchange, which record their calls."""
 
     def __init__(self, *, says_go: bool = True, is_fast: bool = False) -> None:
         self.reported: list[str] = []
@@ -157,7 +157,7 @@ def direct(rank: Rank0, peer: Peer) -> Array:
 
 
 def test_arrays_are_exchanged_without_rank_0() -> None:
-    """It is told of the last visit later, before the end at the latest."""
+    """The last visit is reported later, before the end at the latest."""
     rank, peer = Rank0(), Peer(polls=POLLS)
     for _ in range(2):
         np.testing.assert_array_equal(direct(rank, peer), np.arange(4))
@@ -260,7 +260,7 @@ def test_what_came_to_no_native_collective_is_not_reported() -> None:
 
 @pytest.mark.parametrize("ranks", [{0: 1 << 40}, None])
 def test_members_that_share_no_memory_meet_by_messages(ranks: Any) -> None:
-    """On another machine, or where there is no room."""
+    """On another machine, or without free memory."""
     rank = Rank0()
     rank.regions = ranks and SharedRegions(ranks, 1 << 20)
     collectives = rank.crossings.collectives(PLAN)

@@ -266,7 +266,7 @@ def test_the_library_says_where_its_memory_ends() -> None:
 
 
 class Blocks:
-    """A C library that notes what is asked of it; no block is there for the second `malloc`."""
+    """A C library that records its calls; no block is there for the second `malloc`."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []

@@ -18,7 +18,7 @@ from xla_server.sessions.transfers import session_arena
 
 CAPACITY = 1 << 20
 GREETING = 1.0
-"""Seconds: for who is silent not long, and enough between two lines of a test."""
+"""Seconds: short for a silent peer, and enough between two lines of a test."""
 
 
 @pytest.fixture

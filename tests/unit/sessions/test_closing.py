@@ -123,7 +123,7 @@ class Caller:
         stream.end()
 
     def _transfers(self, cancellation: Cancellation) -> None:
-        """More than the queue has room for."""
+        """More than the queue holds."""
         ended: list[XlaError | None] = []
         for _ in range(4):
             literal = UndecodedLiteral(Literal.from_numpy(VALUE))

@@ -320,11 +320,11 @@ def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
     ):
         sessions.open(caller=ada[1])
     assert sessions.open(caller=named("eve", "9"))
-    # The caller's own idle session makes room, not another caller's.
+    # The caller's own idle session is evicted, not another caller's.
     assert sessions.open(caller=ada[1])
     assert idle.service.is_closed
     assert len(sessions) == 15
-    # A session over a connection that cannot be told shares with no other.
+    # A session over an unknown connection shares with no other.
     names = {sessions.open(caller=Caller("local")).service.caller.connection for _ in range(2)}
     assert len(names) == 2
 

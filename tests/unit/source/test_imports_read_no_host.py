@@ -18,7 +18,7 @@ def check(what):
         root = module.partition(".")[0]
         if root in NAMES:
             raise AssertionError(f"{module} asks for {what} at import")
-        # Libraries may count processors: who asks is the first that the standard library is not.
+        # Libraries may count processors: the first frame outside the standard library counts.
         if root not in sys.stdlib_module_names and root != "__main__":
             return
         frame = frame.f_back

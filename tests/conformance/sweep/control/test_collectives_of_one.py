@@ -1,4 +1,4 @@
-"""Collectives of one replica, in every form that says who takes part, against XLA's CPU."""
+"""Collectives of one replica, in every form of groups, against XLA's CPU."""
 
 from collections.abc import Callable
 from typing import Any

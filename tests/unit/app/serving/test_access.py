@@ -1,4 +1,4 @@
-"""Options of who may call, made into credentials."""
+"""Options of access control, and their credentials."""
 
 import json
 import os

@@ -87,7 +87,7 @@ def test_a_pipe_that_nobody_reads_stops_no_thread_and_lost_lines_are_counted(
     handler.setFormatter(JsonFormatter())
     logger.addHandler(handler)
     with open(reading, "rb", buffering=0) as reader, open(writing, "wb"):
-        # More than pipes have room for.
+        # More than pipes buffer.
         for number in range(100):
             logger.info("%d%s", number, "x" * 30_000)
         os.set_blocking(reading, False)

@@ -46,7 +46,7 @@ ENTRY e {
 
 
 class Slow:
-    """Steps that take until they are told to go on."""
+    """Steps that block until they are released."""
 
     def __init__(self, count: int) -> None:
         self.asked: list[int] = []

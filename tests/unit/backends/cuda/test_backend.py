@@ -147,7 +147,7 @@ def test_launched_results_belong_to_their_run(
     output = executed(platform, text, [argument], donated=donated, launched=given.append)
     assert given == [output]
     parts = output.elements or (output,)
-    # The worker's end tells new results, and here those that are arguments are told.
+    # The worker's end sets errors of new results, and here of those that are arguments.
     reported = [part.address.run for part in parts]
     assert reported == {1: [by if donated else None], 3: [None, None, by]}[len(parts)]
     by.end()

@@ -1,4 +1,4 @@
-"""A missing driver, device or library is told in a sentence; a driver of the test answers."""
+"""A missing driver, device or library is reported in a sentence; a driver of the test answers."""
 
 from typing import Any
 

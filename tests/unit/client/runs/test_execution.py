@@ -1,4 +1,4 @@
-"""Runs under way: waiting, cancelling, deadlines, and what is told of them."""
+"""Runs under way: waiting, cancelling, deadlines, and their reports."""
 
 import asyncio
 import concurrent.futures
@@ -224,7 +224,7 @@ def test_unused_results_are_freed(either: xc.Client, plain_client: xc.Client) ->
         either.free_unused()
         return either.target == plain_client.target or either.describe().values == ()
 
-    # The thread that has told the result lets go of the run a moment later.
+    # The thread that has set the result lets go of the run a moment later.
     until(is_free)
 
 

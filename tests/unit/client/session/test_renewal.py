@@ -145,7 +145,7 @@ def test_large_values_go_on(server: Server, shared: bool, monkeypatch: Any) -> N
         fetched = before.to_numpy()
         server.restart()
         with lost(r"a value of f32\[2097152\]\{0\}"):
-            # Whoever asks first is told of the end by the server.
+            # The first caller gets the end from the server.
             before.to_numpy()
         np.testing.assert_array_equal(client.to_device(large).to_numpy(), large)
         # What had come stays.

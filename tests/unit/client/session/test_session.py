@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 
 class Watched:
-    """A session whose transport tells which rpcs it was asked for."""
+    """A session whose transport records its rpcs."""
 
     def __init__(self, client: xc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
         self.session = client._session
@@ -164,7 +164,7 @@ def test_handles_that_a_server_does_not_know_are_no_concern(client: xc.Client) -
     session.hold(owner, 12345, 1)
     del owner
     client.free_unused()
-    # Who deletes one is told.
+    # A second deletion is an error.
     with pytest.raises(NotFoundError, match="12345"):
         session.delete(12345)
 

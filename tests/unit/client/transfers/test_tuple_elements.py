@@ -83,7 +83,7 @@ def test_a_tuple_comes_back_as_it_went(chunked: xc.Client, literal: Literal) -> 
     handle = session.upload(literal, 1, None, lambda *now: reported.append(now))
     assert session.download(handle, shape, None, lambda *now: reported.append(now)).equal(literal)
     if shape.byte_size:
-        # The parts are told as parts of the whole, and never less than before.
+        # The parts are reported as parts of the whole, and never less than before.
         assert {whole for _, whole in reported} == {shape.byte_size}
         assert reported[-1] == (shape.byte_size, shape.byte_size)
         there = reported[: reported.index((shape.byte_size, shape.byte_size)) + 1]

@@ -1,4 +1,4 @@
-"""The stream that is read in the thread of who uses it, against grpc's own server."""
+"""The stream that is read in the thread of its user, against grpc's own server."""
 
 import _thread
 import signal
@@ -23,7 +23,7 @@ PATH = "/test.Echo/Talk"
 
 
 class Server:
-    """Answers what it is sent, and ends streams as it is told to by messages."""
+    """Answers what it is sent, and ends streams as messages request."""
 
     def __init__(self) -> None:
         self.metadata: Any = None
@@ -252,7 +252,7 @@ def test_grpcs_own_stream_waits_for_capacity_and_drops_what_waits_at_its_end() -
     sent = [bytes([number]) for number in range(6)]
     sending = threading.Thread(target=lambda: [stream.send(each) for each in sent])
     sending.start()
-    # Four wait for the transport, the others for room.
+    # Four wait for the transport, the others for capacity.
     assert waits(sending)
     assert [next(requests) for _ in range(2)] == sent[:2]
     sending.join(100)

@@ -134,7 +134,7 @@ def test_a_stream_that_ends_instead_of_an_answer_breaks_the_call_off(
     with pytest.raises(StreamBrokenError) as caught:
         conversation.call(PATH, b"a")
     assert caught.value.__cause__ is end
-    # The server is told, should it still be at it.
+    # The server is notified, in case it is still busy.
     assert streams[0].cancelled == 1
     assert answered(conversation, b"b") == b"b"
     assert len(streams) == 2

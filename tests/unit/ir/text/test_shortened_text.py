@@ -51,7 +51,7 @@ OURS_ALONE = {
     "dynamic-slice(x, i, i), dynamic_slice_sizes={1,2}",
     "transpose(x), dimensions={1,0}",
 }
-"""Texts whose shape jaxlib wants to be told, or gives the operand's layout."""
+"""Texts whose shape jaxlib requires, or gives the operand's layout."""
 
 
 def _text(root: str) -> str:

@@ -53,7 +53,7 @@ def _largest(a: Any, b: Any) -> Any:
         # One result needs both arrays.
         lambda a, b: (a[0] + b[0], a[1] + b[1] * b[1]),
         lambda a, b: (a[0] + b[0] * b[1].astype(np.float32), a[1] + b[1]),
-        # The order is part of what is asked for.
+        # The order is part of the semantics.
         lambda a, b: (a[0] - b[0], a[1] + b[1]),
         # There is no rounding, so one loop is as good.
         _largest,

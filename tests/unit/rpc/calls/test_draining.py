@@ -34,13 +34,13 @@ from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.session_registry import SessionRegistry
 
 GRACE = 300
-"""Seconds that what is not told at once waits for: longer than a test may take."""
+"""Seconds that what is not reported at once waits for: longer than a test may take."""
 DESCRIBE = xla_extension_pb2.DescribeSessionRequest()
 DATA = bytes(range(8))
 
 
 class Server:
-    """A server in this process, which drains when it is told to."""
+    """A server in this process, which drains on request."""
 
     def __init__(self) -> None:
         sessions = SessionRegistry(shared_resources(1 << 26))

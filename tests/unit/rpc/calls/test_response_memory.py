@@ -1,4 +1,4 @@
-"""Answers and the room they have: whoever makes one, and whatever becomes of it."""
+"""Responses and the memory reserved for them."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

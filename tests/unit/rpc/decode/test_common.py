@@ -1,4 +1,4 @@
-"""Fields of messages that several rpcs are asked with."""
+"""Fields that requests of several rpcs have."""
 
 import pytest
 

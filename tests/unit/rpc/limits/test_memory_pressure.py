@@ -23,7 +23,7 @@ LIMIT = 1000
         # Calls of the peer with most are ended until another has as many; then of both.
         ("aaaabb", 3, [3, 2, 5]),
         ("bbaaaa", 5, [5, 4, 3, 1, 2]),
-        # Who has few keeps them longest.
+        # The holder of the fewest keeps them longest.
         ("caaabbb", 6, [6, 3, 5, 2, 4, 1]),
         ("abc", 2, [2, 1]),
     ],
@@ -42,7 +42,7 @@ def test_the_memory_of_this_process_is_known() -> None:
 
 
 class Calls(EndableCalls):
-    """Calls as grpc has them, and what they were told."""
+    """Calls as grpc has them, and their statuses."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The table of the extension service, and what clients are told it has."""
+"""The table of the extension service, and the capabilities that clients see."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Health and reflection, asked as load balancers and tools ask them."""
+"""Health and reflection, queried as by load balancers and tools."""
 
 import threading
 import time

@@ -30,10 +30,10 @@ THREADS = PoolSizes(short=2, compile=2, execute=2, stream=6)
 
 
 class Client:
-    """A connection with one stream, which reads when it is told to."""
+    """A connection with one stream, which reads on request."""
 
     def __init__(self, address: str, session: SessionEntry) -> None:
-        # Channels of one process share a connection, and with it the room for what is not read.
+        # Channels of one process share a connection, and with it the window of flow control.
         options = [("grpc.use_local_subchannel_pool", 1)]
         self._channel = grpc.insecure_channel(address, options=options)
         self._requests: queue.Queue[Any] = queue.Queue()

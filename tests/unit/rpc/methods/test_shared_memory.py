@@ -160,7 +160,7 @@ def test_sizes_of_dynamic_dimensions_come_with_the_value(case: Case) -> None:
 def test_parts_are_given_back(case: Case) -> None:
     offsets = [case.allocate(100).offset for _ in range(3)]
     case.call("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=offsets[:1]))
-    # All are tried, and the first error is told.
+    # All are tried, and the first error is reported.
     with pytest.raises(NotFoundError, match=str(offsets[0])):
         case.call("FreeShared", xla_extension_pb2.FreeSharedRequest(offsets=offsets))
     assert case.arena.part_count == 0

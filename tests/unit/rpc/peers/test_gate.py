@@ -68,7 +68,7 @@ def test_the_header_of_a_token() -> None:
 def test_without_an_authenticator_anybody_may_call() -> None:
     found = Gate().identify(with_token("whatever"))
     assert (found.name, found.is_authenticated) == ("anonymous", False)
-    # Over a socket its file says who it is.
+    # Over a socket its file identifies the caller.
     assert Gate().identify(Context(peer="unix:")).is_authenticated  # type: ignore[arg-type]
 
 

@@ -215,7 +215,7 @@ def test_calls_given_up_before_their_request_count_no_more(service):
         ended = threading.Event()
         given_up.add_done_callback(lambda _, ended=ended: ended.set())
         assert ended.wait(100)
-        # The server hears of it a little later.
+        # The server notices it a little later.
         while (code := service.outcome("Echo")) is grpc.StatusCode.RESOURCE_EXHAUSTED:
             pass
         assert code is grpc.StatusCode.OK
@@ -307,7 +307,7 @@ def test_who_has_an_answer_may_call_again(single, name):
             assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
     single.wait_until_forgotten()
     assert single.admission.shares.used == 0
-    # grpc is told of the end of a job when its thread comes to that, behind the answer.
+    # The end of a job is reported to grpc when its thread comes to that, behind the answer.
     until(lambda: single._server._state.active_rpc_count == 0)
 
 
@@ -339,7 +339,7 @@ def test_a_stream_of_no_session_takes_a_thread_when_its_first_message_comes() ->
     for message in (b"1", b"2", b"3", None):
         messages.put(message)
     assert list(silent) == [b"123"]
-    # One without messages is told by its behaviour.
+    # One without messages is detected by its behaviour.
     assert list(call(iter(()), timeout=20)) == [b""]
     # One that is given up has had no thread.
     given_up = call(iter(messages.get, None), timeout=20)

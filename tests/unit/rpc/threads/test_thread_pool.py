@@ -21,7 +21,7 @@ def test_threads_start_as_they_are_needed_and_are_used_again() -> None:
         job = threads.submit(lambda: names.append(threading.current_thread().name))
         job.add_done_callback(lambda _, over=over: over.set())
         assert over.wait(100)
-        # The end of a job is told a moment before its thread is free.
+        # The end of a job is reported a moment before its thread is free.
         until(threads.is_idle)
     assert set(names) == {"test_0"}
     threads.shutdown()

@@ -167,7 +167,7 @@ def test_one_caller_leaves_memory_for_another() -> None:
         sessions[1].reserve(201)
     assert "Read the answers" in caught.value.hint
     reservations.append(sessions[1].reserve(200))
-    # The only answer of a connection has room, within the share of its identity.
+    # The only answer of a connection fits, within the share of its identity.
     with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of the 1000"):
         sessions[2].reserve(251)
     reservations.append(sessions[2].reserve(250))

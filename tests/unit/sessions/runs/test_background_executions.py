@@ -87,7 +87,7 @@ def test_outputs_are_there_before_they_have_values(service: Session) -> None:
     assert service.use().launched_executions == 1
     waiting = launch(service, double, argument_of(output(running)))
     assert service.executions.cancel(running.handle)
-    # The one that failed is named to all who use what it was to give.
+    # The one that failed is named in the errors of all users of its results.
     for execution in (running, waiting):
         with pytest.raises(CancelledError, match=f"execution {running.handle} of endless: "):
             waited(service, execution)

@@ -92,7 +92,7 @@ def test_only_what_fits_into_the_spared_share_passes_waiters(spared: int, is_fir
     small, another = case.wait(10), case.wait(10)
     if is_first:
         assert case.next() is small
-        assert len(case.queue) == 2  # The share has no room for another one.
+        assert len(case.queue) == 2  # The share allows no other one.
         small.release()
         assert case.next() is another
     running.release()
@@ -245,7 +245,7 @@ def test_a_thread_that_waits_sees_that_its_call_was_cancelled(case: Case, error)
     thread.start()
     while slots.used:
         pass
-    slots.acquire()  # Who waits holds none.
+    slots.acquire()  # A waiter holds none.
     slots.release()
     cancellation.cancel(error)
     assert str(seen.get(timeout=20)) == str(error)

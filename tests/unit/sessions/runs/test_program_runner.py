@@ -128,7 +128,7 @@ def test_a_call_that_was_cancelled_compiles_nothing(
 def test_a_thread_for_executions_lends_its_slot_while_it_compiles(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    # With room for the code of one program.
+    # The cache holds the code of one program.
     service = Session(shared_resources(1000, max_executables=1))
     pool, lent, backend = Pool(), list[int](), service.engine.backend
     compile_program = backend.compile

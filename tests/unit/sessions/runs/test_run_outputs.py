@@ -71,7 +71,7 @@ def test_a_part_that_is_larger_than_asked_for_is_kept_instead(service: Session) 
 
 
 def test_a_part_keeps_its_result_until_it_is_seen(service: Session) -> None:
-    """A step behind it, which reads the result too, must not take its room away."""
+    """A step behind it, which reads the result too, must not take its memory."""
     pair, double = compiled(service, PAIR), compiled(service, DOUBLE)
     outcomes = execute(
         service,

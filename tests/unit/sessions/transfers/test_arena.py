@@ -278,7 +278,7 @@ def test_idle_arenas_are_trimmed_after_a_while(monkeypatch):
 
 
 def write(arena, offset, size):
-    """Write as a client does, who has a descriptor."""
+    """Write as a client does, by a file descriptor."""
     descriptor = arena.duplicate()
     try:
         os.pwrite(descriptor, b"x" * size, offset)

@@ -1,4 +1,4 @@
-"""One upload: who may write to it, what has arrived, and where its memory goes."""
+"""One upload: its owner, the bytes that have arrived, and the release of its memory."""
 
 import itertools
 import zlib

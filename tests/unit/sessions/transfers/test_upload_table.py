@@ -41,7 +41,7 @@ SHAPE = Shape.parse("s32[8]{0}")
 
 
 class Case:
-    """A session with its uploads, and what streams were told."""
+    """A session with its uploads, and the errors of streams."""
 
     def __init__(self, max_bytes: int = 1000, spared: int = 0) -> None:
         limits = Limits(

@@ -412,7 +412,7 @@ def test_a_graph_that_cannot_be_changed_is_not_taken_over(
         _refused()
 
     # A copy of a value to itself is no node. A graph that a driver refused to change is not
-    # launched, and it is not asked again.
+    # launched, and it is not queried again.
     monkeypatch.setattr(FakeDriver, "change_node", refused)
     thunk = Copy(0, 0, 1) if is_copy else TWICE[0]
     loaded, first, second = device.load([*TWICE, thunk]), device.value(), device.value()

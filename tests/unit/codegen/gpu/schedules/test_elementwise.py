@@ -1,4 +1,4 @@
-"""The schedule of elements: who computes what, as source of the loop IR."""
+"""The schedule of elements: the elements of each thread, as source of the loop IR."""
 
 import math
 from collections.abc import Callable

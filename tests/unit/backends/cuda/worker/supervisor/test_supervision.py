@@ -1,4 +1,4 @@
-"""Workers that end, hang, or have no room: what callers are told, and what goes on."""
+"""Workers that end, hang, or lack memory: errors of callers, and what continues."""
 
 import logging
 import os

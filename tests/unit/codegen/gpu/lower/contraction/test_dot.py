@@ -1,4 +1,4 @@
-"""Dots for a GPU: what the library is told, what it is not asked for, and results."""
+"""Dots for a GPU: plans of the library, dots without one, and results."""
 
 import dataclasses
 from collections.abc import Callable

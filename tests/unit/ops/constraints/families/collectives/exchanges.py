@@ -1,4 +1,4 @@
-"""Broken collectives that move values: who takes part, and what is exchanged."""
+"""Broken collectives that move values: their participants, and what is exchanged."""
 
 from collections.abc import Sequence
 from typing import Any

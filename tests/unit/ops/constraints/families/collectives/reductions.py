@@ -1,4 +1,4 @@
-"""Broken collectives that combine: who takes part, and the reducers."""
+"""Broken collectives that combine: their participants, and the reducers."""
 
 from collections.abc import Sequence
 from typing import Any
