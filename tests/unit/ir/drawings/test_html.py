@@ -45,7 +45,7 @@ def test_every_instruction_is_drawn_and_listed() -> None:
 
 def test_operands_stand_above_and_nothing_overlaps() -> None:
     for computation in parse_module(VECTOR_LOOP).computations:
-        places = page._places(computation)
+        places = page._cells(computation)
         assert len(set(places.values())) == len(places)
         for part, (_, row) in places.items():
             assert all(places[operand][1] < row for operand in part.operands)

@@ -94,7 +94,7 @@ def test_jobs_that_are_not_to_run_are_taken_out() -> None:
     waiting = [_job("ada", "1", number) for number in range(3)]
     for job in waiting:
         jobs.append(job)
-    assert jobs.take_all() == waiting
+    assert jobs.pop_all() == waiting
     assert len(jobs) == 0
     assert jobs.pop() is None
 
