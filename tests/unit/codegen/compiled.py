@@ -63,11 +63,11 @@ def on_platform(
 
 def copied_bytes(code: Code, assignment: Assignment) -> int:
     """The bytes that the copies of a program move: those whose values do not share memory."""
-    places = assignment.locations
+    locations = assignment.locations
     return sum(
         thunk.target.byte_size
         for thunk in code.thunks
-        if isinstance(thunk, CopyThunk) and places[thunk.target] != places[thunk.source]
+        if isinstance(thunk, CopyThunk) and locations[thunk.target] != locations[thunk.source]
     )
 
 

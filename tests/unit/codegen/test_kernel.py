@@ -27,15 +27,15 @@ from xla_server.target.machine import Machine
 
 
 def _storing(number: int) -> Kernel:
-    place = Buffer(0, Usage.SCRATCH)
-    return Kernel((place,), (), (Store(place, Type.I64, Index(0), Index(number)),))
+    cell = Buffer(0, Usage.SCRATCH)
+    return Kernel((cell,), (), (Store(cell, Type.I64, Index(0), Index(number)),))
 
 
 def _stored(kernel: LoadedKernel) -> int:
-    place = np.zeros(1, np.int64)
-    table = np.array([place.ctypes.data])
+    cell = np.zeros(1, np.int64)
+    table = np.array([cell.ctypes.data])
     callable_at(kernel.address, 3)(table.ctypes.data, 0, 1)
-    return int(place[0])
+    return int(cell[0])
 
 
 def _areas() -> int:

@@ -39,5 +39,5 @@ def test_a_singular_triangle_gives_infinities() -> None:
 def test_topk_orders_floats_totally_and_ties_by_index() -> None:
     root = "(bf16[6], s32[6]) topk(x0), k=6, largest=true"
     values = np.array([0.0, -0.0, np.nan, np.inf, 2, 2], np.float32).astype(ml_dtypes.bfloat16)
-    _, places = run_text(["bf16[6]"], root, [values])
-    np.testing.assert_array_equal(places, [2, 3, 4, 5, 0, 1])
+    _, positions = run_text(["bf16[6]"], root, [values])
+    np.testing.assert_array_equal(positions, [2, 3, 4, 5, 0, 1])

@@ -184,9 +184,9 @@ def _ran(code, symbol):
     first, second = np.full(16, 99, np.int64), np.zeros(64, np.int64)
     second.view(np.uint8)[:64] = np.arange(64) % 3
     table = np.array([first.ctypes.data, second.ctypes.data], np.int64)
-    place = ctypes.c_void_p
+    pointer = ctypes.c_void_p
     loader = Loader(HOST)
-    call = ctypes.CFUNCTYPE(ctypes.c_int32, place, place, *[ctypes.c_int64] * 3)
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *[ctypes.c_int64] * 3)
     nothing = np.zeros(2, np.int64).ctypes
     call(loader.load(code, symbol))(nothing.data, nothing.data, table.ctypes.data, 2, 11)
     return first

@@ -75,13 +75,13 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(found: kernels.LoadedKernel, start: int) -> int:
     """Return the value that a kernel stores into its first buffer."""
-    place = np.zeros(1, np.int64)
-    table = (ctypes.c_int64 * 1)(place.ctypes.data)
+    cell = np.zeros(1, np.int64)
+    table = (ctypes.c_int64 * 1)(cell.ctypes.data)
     none = (ctypes.c_int64 * 2)()
     call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
     address = ctypes.addressof(none)
     call(found.address)(address, address, ctypes.addressof(table), start, 0)
-    return int(place[0])
+    return int(cell[0])
 
 
 def test_kernels_call_them_and_they_each_other() -> None:

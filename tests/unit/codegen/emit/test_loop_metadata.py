@@ -213,8 +213,8 @@ def sum_of_runs(step: int, *statements: Statement, order: Order = Order.ANY) -> 
         loop.add(*statements)
         number = loop.let("n", integer_op("add", ITEM, loop.axis))
         with Loop(loop, "j", 4) as inner:
-            place = Index(0, ((number, step), (inner.axis, 8 - step)))
-            element = Load(READ, Type.F32, place)
+            position = Index(0, ((number, step), (inner.axis, 8 - step)))
+            element = Load(READ, Type.F32, position)
             inner.add(Accumulate(TOTAL, function, element, order))
     (found,) = body.statements
     assert isinstance(found, For)
@@ -280,11 +280,11 @@ def test_rows_of_15_with_two_results_are_vectors(machine: Machine) -> None:
     results = [Buffer(number, Usage.WRITE) for number in (1, 2)]
     body = Body()
     with Loop(body, "i", 15) as loop:
-        place = Index(0, ((loop.axis, 1), (ITEM, 15)))
-        value = loop.let("a", Load(READ, Type.F32, place))
+        position = Index(0, ((loop.axis, 1), (ITEM, 15)))
+        value = loop.let("a", Load(READ, Type.F32, position))
         square = loop.let("b", Apply("mul", (value, value), Type.F32))
-        loop.store(results[0], "f32", place, square)
-        loop.store(results[1], "f32", place, Apply("div", (square, value), Type.F32))
+        loop.store(results[0], "f32", position, square)
+        loop.store(results[1], "f32", position, Apply("div", (square, value), Type.F32))
     kernel = Kernel((READ, *results), (), (parallel(*body.statements),))
     module = kernel_module(kernel, vocabulary(machine).names, "kernel", machine)
     lines = assembly_of(str(module), machine).splitlines()

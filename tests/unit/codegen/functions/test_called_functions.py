@@ -92,9 +92,9 @@ def _calls(symbol: str, kind: str, lanes: int, operands: int) -> str:
         for k in range(operands)
     )
     given = ", ".join(f"{form} %x{k}" for k in range(operands))
-    places = ", ".join(f"ptr %a{k}" for k in range(operands))
+    addresses = ", ".join(f"ptr %a{k}" for k in range(operands))
     return f"""declare {form} @{symbol}({", ".join([form] * operands)})
-define void @run_{symbol}({places}, ptr %result, i64 %bytes) {{
+define void @run_{symbol}({addresses}, ptr %result, i64 %bytes) {{
 entry:
   br label %body
 body:
@@ -126,9 +126,9 @@ def test_the_bits_are_those_of_inlined_functions(name: str) -> None:
         )
         address = _kernels()._base.load(code, f"run_{variant.symbol}")
         found = np.empty_like(expected)
-        places = [array.ctypes.data for array in (*operands, found)]
-        call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (len(places) + 1))(address)
-        call(*places, found.nbytes)
+        addresses = [array.ctypes.data for array in (*operands, found)]
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (len(addresses) + 1))(address)
+        call(*addresses, found.nbytes)
         np.testing.assert_array_equal(np.isnan(found), ~number)
         np.testing.assert_array_equal(found.view(word)[number], expected.view(word)[number])
 

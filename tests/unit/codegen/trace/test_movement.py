@@ -100,6 +100,6 @@ def test_a_gather_at_an_iota_reads_what_is_there(kind: str, size: int, is_known:
         f"f32[{max(size, 10)}] gather(x0, p), offset_dims={{}}, collapsed_slice_dims={{0}}, "
         "slice_sizes={1}, start_index_map={0}, index_vector_dim=1"
     )
-    places = f"p = {kind}[{max(size, 10)}] iota(), iota_dimension=0"
-    found = expression(traced([f"f32[{size}]"], gather, places))
+    positions = f"p = {kind}[{max(size, 10)}] iota(), iota_dimension=0"
+    found = expression(traced([f"f32[{size}]"], gather, positions))
     assert (found == "x0[i0]") is is_known

@@ -49,14 +49,14 @@ def test_operations_are_those_of_numbers(
 ) -> None:
     computed = (left + right * factor, left.floordiv(divisor), left.mod(divisor))
     for values in itertools.product(*(range(loop.size) for loop in LOOPS)):
-        place = dict(zip(LOOPS, values, strict=True))
-        a, b = at(left, place), at(right, place)
-        assert [at(index, place) for index in computed] == [
+        position = dict(zip(LOOPS, values, strict=True))
+        a, b = at(left, position), at(right, position)
+        assert [at(index, position) for index in computed] == [
             a + b * factor,
             a // divisor,
             a % divisor,
         ]
-        assert all(index.low <= at(index, place) <= index.high for index in computed)
+        assert all(index.low <= at(index, position) <= index.high for index in computed)
 
 
 @given(sizes)
@@ -69,9 +69,9 @@ def test_indices_stay_what_they_are_through_a_reshape(dimensions: list[int]) -> 
     halves = (2, total // 2) if total % 2 == 0 else (1, total)
     moved = multi_index(linear(index, dimensions), halves)
     for values in itertools.product(*map(range, dimensions)):
-        place = dict(zip(loops, values, strict=True))
-        number = at(linear(index, dimensions), place)
-        assert (at(moved[0], place), at(moved[1], place)) == divmod(number, halves[1])
+        position = dict(zip(loops, values, strict=True))
+        number = at(linear(index, dimensions), position)
+        assert (at(moved[0], position), at(moved[1], position)) == divmod(number, halves[1])
 
 
 def test_a_split_that_divides_evenly_needs_no_division() -> None:

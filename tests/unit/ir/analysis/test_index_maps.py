@@ -47,5 +47,5 @@ def test_maps_compose(data: st.DataObject, sizes: list[int]) -> None:
     while i.operands:
         index, i = operand_index(i, index), i.operands[0]
     for values in np.ndindex(result.shape):
-        place = dict(zip(loops, values, strict=True))
-        assert result[values] == x[tuple(at(position, place) for position in index)]
+        location = dict(zip(loops, values, strict=True))
+        assert result[values] == x[tuple(at(position, location) for position in index)]

@@ -45,10 +45,10 @@ def test_every_instruction_is_drawn_and_listed() -> None:
 
 def test_operands_stand_above_and_nothing_overlaps() -> None:
     for computation in parse_module(VECTOR_LOOP).computations:
-        places = page._cells(computation)
-        assert len(set(places.values())) == len(places)
-        for part, (_, row) in places.items():
-            assert all(places[operand][1] < row for operand in part.operands)
+        positions = page._cells(computation)
+        assert len(set(positions.values())) == len(positions)
+        for part, (_, row) in positions.items():
+            assert all(positions[operand][1] < row for operand in part.operands)
 
 
 def test_the_page_runs_nothing_whatever_its_names_are() -> None:

@@ -10,12 +10,12 @@ BOX = DynamicSliceAttributes((2, 3))
 
 
 @pytest.mark.parametrize(
-    ("starts", "place"),
+    ("starts", "position"),
     [((1, 2), (1, 2)), ((-7, 5), (0, 3)), ((9, 0), (3, 0))],
 )
-def test_starts_are_moved_inside(starts: tuple[int, int], place: tuple[int, int]) -> None:
+def test_starts_are_moved_inside(starts: tuple[int, int], position: tuple[int, int]) -> None:
     scalars = [np.array(start, np.int8) for start in starts]
-    expected = NUMBERS[place[0] : place[0] + 2, place[1] : place[1] + 3]
+    expected = NUMBERS[position[0] : position[0] + 2, position[1] : position[1] + 3]
     read = result_of(Opcode.DYNAMIC_SLICE, NUMBERS, *scalars, attributes=BOX)
     np.testing.assert_array_equal(read, expected)
     vector = np.array(starts, np.int64)
@@ -24,7 +24,7 @@ def test_starts_are_moved_inside(starts: tuple[int, int], place: tuple[int, int]
     update = np.full((2, 3), -1)
     written = result_of(Opcode.DYNAMIC_UPDATE_SLICE, NUMBERS, update, *scalars)
     wanted = NUMBERS.copy()
-    wanted[place[0] : place[0] + 2, place[1] : place[1] + 3] = -1
+    wanted[position[0] : position[0] + 2, position[1] : position[1] + 3] = -1
     np.testing.assert_array_equal(written, wanted)
 
 

@@ -11,8 +11,8 @@ def test_any_comparator_sorts_every_length_stably(length: int) -> None:
     shapes = [f"f32[{length},2]", f"s32[{length},2]"]
     root = f"({', '.join(shapes)}) sort(x0, x1), dimensions={{0}}, is_stable=true, "
     keys = np.random.default_rng(length).integers(0, 9, (length, 2)).astype(np.float32)
-    places = np.broadcast_to(np.arange(length, dtype=np.int32)[:, None], keys.shape)
-    values, moved = run_text(shapes, root + "to_apply=by_value", [keys, places])
+    positions = np.broadcast_to(np.arange(length, dtype=np.int32)[:, None], keys.shape)
+    values, moved = run_text(shapes, root + "to_apply=by_value", [keys, positions])
     order = np.argsort(-keys, axis=0, kind="stable")
     np.testing.assert_array_equal(moved, order)
     np.testing.assert_array_equal(values, np.take_along_axis(keys, order, 0))

@@ -11,9 +11,9 @@ from xla_server.ops.numerics.windows import reads
 def by_definition(window: WindowDimension, base: int, outputs: int) -> set[tuple[int, int, int]]:
     found = set()
     for element, output in itertools.product(range(window.size), range(outputs)):
-        place = output * window.stride + element * window.window_dilation - window.padding_low
-        if place % window.base_dilation == 0 and 0 <= place // window.base_dilation < base:
-            found.add((output, place // window.base_dilation, element))
+        position = output * window.stride + element * window.window_dilation - window.padding_low
+        if position % window.base_dilation == 0 and 0 <= position // window.base_dilation < base:
+            found.add((output, position // window.base_dilation, element))
     return found
 
 

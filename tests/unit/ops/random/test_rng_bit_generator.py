@@ -55,7 +55,7 @@ def test_philox_gives_the_published_answers(counter: str, key: str, wanted: str)
 
 
 def _joined(text: str) -> int:
-    return sum(word << 32 * place for place, word in enumerate(words(text)))
+    return sum(word << 32 * position for position, word in enumerate(words(text)))
 
 
 @pytest.mark.parametrize("generator", [three_fry, philox])

@@ -34,10 +34,10 @@ def test_a_window_is_walked_in_row_major_order() -> None:
     for at in np.ndindex(source.shape):
         kept = None
         for step in itertools.product(range(2), repeat=3):
-            place = (at[0] + step[0], at[1] + step[1] - 1, at[2] + step[2] - 1)
-            inside = all(0 <= p < size for p, size in zip(place, x.shape, strict=True))
-            if inside and (kept is None or x[kept] < x[place]):
-                kept = place
+            position = (at[0] + step[0], at[1] + step[1] - 1, at[2] + step[2] - 1)
+            inside = all(0 <= p < size for p, size in zip(position, x.shape, strict=True))
+            if inside and (kept is None or x[kept] < x[position]):
+                kept = position
         assert kept is not None
         expected[kept] += source[at]
     parameters = ["f32[5,4,3]", "f32[5,5,4]", "f32[]"]

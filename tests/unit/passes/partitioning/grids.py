@@ -102,8 +102,8 @@ def run_shards(
 def split(array: NDArray[Any], sharding: Sharding, grid: DeviceGrid) -> list[NDArray[Any]]:
     """The part of a value that every participant holds."""
     shape = Shape.array("f32", array.shape)
-    places = (grid.position(number)[1] for number in range(grid.size))
-    return [array[sharding.slices(shape, place)] for place in places]
+    positions = (grid.position(number)[1] for number in range(grid.size))
+    return [array[sharding.slices(shape, position)] for position in positions]
 
 
 def run_whole(

@@ -138,9 +138,9 @@ def test_unreduced_values_are_sums_of_what_the_partitions_have(data: st.DataObje
         if any(at[axis] for axis in free if axis not in out):
             continue
         tile = tuple(
-            slice(place * size, (place + 1) * size)
+            slice(position * size, (position + 1) * size)
             for axes, size in zip(along, sizes, strict=True)
-            for place in [int("".join(str(at[axis]) for axis in axes) or "0", 2)]
+            for position in [int("".join(str(at[axis]) for axis in axes) or "0", 2)]
         )
         has_value = not any(at[axis] for axis in into)
         expected[tile] += X[tile] * (number + 1) * has_value

@@ -78,10 +78,10 @@ def test_a_loop_that_is_left_is_not_copied() -> None:
 
 
 def test_loads_begin_a_body_and_stores_end_it() -> None:
-    place = Let(Value("at", Type.I64), Index(0, ((AXIS, 1),)))
+    let = Let(Value("at", Type.I64), Index(0, ((AXIS, 1),)))
     guarded = dataclasses.replace(STORE, guard=condition("lt", AXIS, 2))
-    assert parts_of((place, LOAD, ADD, LOAD, STORE, STORE)) == (
-        [place, LOAD],
+    assert parts_of((let, LOAD, ADD, LOAD, STORE, STORE)) == (
+        [let, LOAD],
         (ADD, LOAD),
         [STORE, STORE],
     )

@@ -130,8 +130,8 @@ def test_regions_are_parts_of_their_memory() -> None:
     kept = Region(Address(ROW, Index(1), 16), Usage.SCRATCH)
     body = row, Store(element, Type.F32, Index(2), ZERO), Store(kept, Type.F32, Index(1), ZERO)
     found = accesses(kernel_of(loop(K, 0, 3, *body)))
-    places = [(each.address.memory, each.address.byte) for each in found]
-    assert places == [(WRITE, 16), (ROW, 20), (WRITE, 96), (ROW, 20)]
+    addresses = [(each.address.memory, each.address.byte) for each in found]
+    assert addresses == [(WRITE, 16), (ROW, 20), (WRITE, 96), (ROW, 20)]
 
 
 def test_loads_are_found_with_their_types() -> None:

@@ -40,8 +40,8 @@ def _products(d: WindowDimension, size: int, result: int) -> set[tuple[int, int]
     """Return (kernel's element, input's element) of all products of a result."""
     found = set()
     for tap in range(d.size):
-        place = result * d.stride + tap * d.window_dilation - d.padding_low
-        element, rest = divmod(place, d.base_dilation)
+        position = result * d.stride + tap * d.window_dilation - d.padding_low
+        element, rest = divmod(position, d.base_dilation)
         if not rest and 0 <= element < size:
             found.add((d.size - 1 - tap if d.window_reversal else tap, element))
     return found

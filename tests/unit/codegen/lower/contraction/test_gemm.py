@@ -185,9 +185,9 @@ def test_what_is_not_finite_stays_in_its_row_and_column() -> None:
     assert np.isfinite(found[:44, :64]).all()
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_every_height_of_tiles(place: int) -> None:
-    height = heights(HOST)[place]
+@pytest.mark.parametrize("position", range(3))
+def test_every_height_of_tiles(position: int) -> None:
+    height = heights(HOST)[position]
     rows = next(n for n in range(2, 99) if _gemm(HOST, n, 40, 9).height == height)
     left, right = _drawn(np.float32, rows, 9), _drawn(np.float32, 9, 40)
     module = imported(lower(jnp.matmul, left, right))

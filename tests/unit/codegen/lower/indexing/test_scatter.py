@@ -112,7 +112,7 @@ def test_several_operands_are_combined_together(assert_same: Same) -> None:
     random = np.random.default_rng(3)
     x, y = np.zeros((6, 2), np.float32), np.full((6, 2), -1, np.int32)
     values = random.standard_normal((30, 2)).astype(np.float32)
-    places = np.arange(60, dtype=np.int32).reshape(30, 2)
+    positions = np.arange(60, dtype=np.int32).reshape(30, 2)
     indices = random.integers(0, 6, (30, 1))
     assert_same(
         lambda a, b, i, u, v: ops.scatter([a, b], i, [u, v], combine, ROWS),
@@ -120,7 +120,7 @@ def test_several_operands_are_combined_together(assert_same: Same) -> None:
         y,
         indices,
         values,
-        places,
+        positions,
     )
 
 

@@ -31,10 +31,10 @@ def _places(axes: Sequence[MatrixAxis]) -> list[int | None]:
     """Return the element of the source for each index of these axes; None where there is none."""
     found: list[int | None] = []
     for index in itertools.product(*(range(axis.size) for axis in axes)):
-        place, positions = 0, dict[SpatialDimension, int]()
+        location, positions = 0, dict[SpatialDimension, int]()
         for axis, number in zip(axes, index, strict=True):
             if axis.line is None:
-                place += number * axis.step
+                location += number * axis.step
             else:
                 before = positions.setdefault(axis.line, axis.line.start)
                 positions[axis.line] = before + number * axis.step
@@ -42,9 +42,9 @@ def _places(axes: Sequence[MatrixAxis]) -> list[int | None]:
             element, rest = divmod(position, line.gap)
             if rest or not 0 <= element < line.size:
                 break
-            place += element * line.stride
+            location += element * line.stride
         else:
-            found.append(place)
+            found.append(location)
             continue
         found.append(None)
     return found
@@ -86,9 +86,9 @@ def test_a_copy_has_the_source_s_elements_and_zeros_around_them(name: str, dtype
 @pytest.mark.parametrize("name", MATRICES)
 def test_a_source_that_is_such_a_matrix_already_is_known(name: str) -> None:
     matrix = MATRICES[name]
-    places = np.array(_places(matrix.axes), object).reshape(matrix.rows, matrix.columns)
+    positions = np.array(_places(matrix.axes), object).reshape(matrix.rows, matrix.columns)
     leading = matrix.leading()
     if leading is not None:
         expected = np.add.outer(np.arange(matrix.rows) * leading, np.arange(matrix.columns))
-        assert (places == expected).all()
+        assert (positions == expected).all()
     assert (leading is not None) == (name in ("rows", "single elements"))

@@ -100,13 +100,13 @@ def test_a_reducer_that_is_not_known_keeps_its_order(assert_same: Same) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_several_arrays_run_together(assert_same: Same, axis: int) -> None:
-    def reducer(best: Op, place: Op, value: Op, number: Op) -> Op:
+    def reducer(best: Op, position: Op, value: Op, number: Op) -> Op:
         keep = ops.ge(best, value)
-        return ops.tuple([ops.select(keep, best, value), ops.select(keep, place, number)])
+        return ops.tuple([ops.select(keep, best, value), ops.select(keep, position, number)])
 
     largest = combiner(reducer, "f4", "i4", "f4", "i4")
     x = np.random.default_rng(5).integers(-5, 9, (12, 13)).astype(np.float32)
-    places = np.arange(x.size, dtype=np.int32).reshape(x.shape)
+    positions = np.arange(x.size, dtype=np.int32).reshape(x.shape)
     window, padding = [1, 1], [(0, 0), (0, 0)]
     window[axis], padding[axis] = x.shape[axis], (x.shape[axis] - 1, 0)
     assert_same(
@@ -114,7 +114,7 @@ def test_several_arrays_run_together(assert_same: Same, axis: int) -> None:
             [a, b], [c, d], largest, window, [1, 1], padding=padding
         ),
         x,
-        places,
+        positions,
         np.float32(-99),
         np.int32(-1),
     )

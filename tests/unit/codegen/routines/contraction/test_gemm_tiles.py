@@ -110,8 +110,8 @@ def _check_tiles(machine: Machine, kind: str) -> None:
             code = object_of(gemm_tile(machine, form, rows, vectors, packs=packs), machine)
             call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)(loader.load(code, "tile"))
             workspace = np.zeros_like(right)
-            places = [array.ctypes.data for array in (left, right, result, workspace)]
-            call(*places, right.strides[0], steps, result.strides[0], rows - 1, columns - 1, 1)
+            addresses = [array.ctypes.data for array in (left, right, result, workspace)]
+            call(*addresses, right.strides[0], steps, result.strides[0], rows - 1, columns - 1, 1)
             wanted = np.ones_like(result)
             products = np.einsum("srp,scp->rc", left.astype(float), right.astype(float))
             wanted[:-1, : columns - 1] += products[:-1, :-1].astype(total)
@@ -148,14 +148,14 @@ def test_sums_of_loops(
     loader = Loader(HOST)
     code = object_of(product_tile(HOST, tile), HOST, Effort.WRITTEN)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 18)(loader.load(code, "tile"))
-    places = [array.ctypes.data for array in (left, right, result)]
-    call(*places, 3 * width, result.strides[0], there, *loops)
+    addresses = [array.ctypes.data for array in (left, right, result)]
+    call(*addresses, 3 * width, result.strides[0], there, *loops)
     columns = np.arange(there)
     wanted = np.full_like(result, 77, np.float64)
     wanted[:, :there] = 0
-    for place in itertools.product(*map(range, iterations)):
-        at = np.dot(place, (60, 20, 7, 1)) + 3 * np.arange(rows)[:, None] + columns * is_depthwise
-        on = np.dot(place, (1000, 400, 150, 36)) + columns
+    for index in itertools.product(*map(range, iterations)):
+        at = np.dot(index, (60, 20, 7, 1)) + 3 * np.arange(rows)[:, None] + columns * is_depthwise
+        on = np.dot(index, (1000, 400, 150, 36)) + columns
         wanted[:, :there] += left[at].astype(float) * right[on]
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-3)
 
@@ -175,8 +175,8 @@ def test_sums_of_positions_of_one_feature(kind: str, rows: int, missing: int) ->
     result = np.full(count + 1, 77, dtype)
     # The last elements of the input are the last that are read.
     loops = 1, 0, 0, 1, 0, 0, taps[0], 50 * width, 8 * width, taps[1], width, width
-    places = [array.ctypes.data for array in (left, right, result)]
-    call(*places, lanes * width, lanes * width, lanes - missing, *loops)
+    addresses = [array.ctypes.data for array in (left, right, result)]
+    call(*addresses, lanes * width, lanes * width, lanes - missing, *loops)
     wanted = np.zeros(count)
     for outer, tap in itertools.product(*map(range, taps)):
         at = 50 * outer + tap
