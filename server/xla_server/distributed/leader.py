@@ -133,10 +133,10 @@ class Leader:
 
     def close(self) -> None:
         """End the other ranks, and MPI with them."""
-        is_whole = self._failure is None
+        is_healthy = self._failure is None
         for rank in range(1, self._world.size):
-            self._mailbox.send(rank, messages.Stop(is_whole))
-        if self._mailbox.close(_CLOSE_SECONDS) and is_whole:
+            self._mailbox.send(rank, messages.Stop(is_healthy))
+        if self._mailbox.close(_CLOSE_SECONDS) and is_healthy:
             self._world.left()
 
     def _run_here(

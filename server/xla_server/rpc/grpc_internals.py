@@ -70,14 +70,14 @@ def known_server() -> Any:
     try:
         server = importlib.import_module("grpc._server")
         observability = importlib.import_module("grpc._observability")
-        is_whole = all(map(known_function, FUNCTIONS))
-        is_whole = is_whole and all(hasattr(server, name) for name in VALUES)
-        is_whole = is_whole and hasattr(server.cygrpc, "ReceiveMessageOperation")
+        is_known = all(map(known_function, FUNCTIONS))
+        is_known = is_known and all(hasattr(server, name) for name in VALUES)
+        is_known = is_known and hasattr(server.cygrpc, "ReceiveMessageOperation")
         # A handler that responds later has only the context of its call.
         state = object()
-        is_whole = is_whole and server._Context(None, state, None)._state is state
+        is_known = is_known and server._Context(None, state, None)._state is state
         with observability.get_plugin() as plugin:
-            return server if is_whole and plugin is None else None
+            return server if is_known and plugin is None else None
     except (AttributeError, ImportError, TypeError, ValueError):
         return None
 

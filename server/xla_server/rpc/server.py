@@ -225,9 +225,9 @@ class RpcServer:
         """Bytes of memory shared with the clients of all sessions."""
         return self._sessions.engine.arenas.lent_bytes
 
-    def set_distributed(self, *, is_whole: bool) -> None:
+    def set_distributed(self, *, is_healthy: bool) -> None:
         """Report by health whether the devices of all processes can be used."""
-        self._discovery.set_distributed(is_whole=is_whole)
+        self._discovery.set_distributed(is_healthy=is_healthy)
 
     def cancel(self) -> None:
         """End calls and launched executions, also later ones, with UNAVAILABLE."""

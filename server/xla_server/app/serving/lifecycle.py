@@ -69,8 +69,8 @@ def run_until_signalled(settings: Settings) -> None:
     ):
         if hosts is not None:
             # Health reports whether all processes are alive.
-            server.set_distributed(is_whole=True)
-            hosts.watch(functools.partial(server.set_distributed, is_whole=False))
+            server.set_distributed(is_healthy=True)
+            hosts.watch(functools.partial(server.set_distributed, is_healthy=False))
         # Objects loaded by now live on: scanning them takes longer than compiling a program.
         gc.freeze()
         _announce(server, backend, metrics_address)

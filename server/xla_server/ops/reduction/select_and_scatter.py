@@ -27,14 +27,14 @@ def evaluate_select_and_scatter(
     operand, source, initial = (cast(Array, item) for item in operands)
     indices = np.arange(operand.size).reshape(operand.shape)
     kept = np.zeros(source.shape, operand.dtype)
-    kept_at = np.full(source.shape, -1, np.int64)
+    selected = np.full(source.shape, -1, np.int64)
     for at_outputs, at_base in reads(attributes.window, operand.shape, source.shape):
         candidate = operand[at_base]
         stays = cast(Mask, frame.call_lifted(select, [kept[at_outputs], candidate]))
-        replace = ~stays | (kept_at[at_outputs] < 0)
+        replace = ~stays | (selected[at_outputs] < 0)
         kept[at_outputs] = np.where(replace, candidate, kept[at_outputs])
-        kept_at[at_outputs] = np.where(replace, indices[at_base], kept_at[at_outputs])
-    chosen = kept_at.reshape(-1)
+        selected[at_outputs] = np.where(replace, indices[at_base], selected[at_outputs])
+    chosen = selected.reshape(-1)
     found = chosen >= 0
     target = np.full(operand.size, initial, operand.dtype)
     (result,) = combine_at(scatter, [target], chosen[found], [source.reshape(-1)[found]], frame)

@@ -43,17 +43,17 @@ def selected(
     names = {*_names(steps), FUSION}
     _check("xla_disable_hlo_passes", options.disabled, names - needed)
     _check("xla_enable_hlo_passes_only", options.only - needed, names - needed)
-    left_out = options.disabled | (fusions if FUSION in options.disabled else frozenset())
+    disabled = options.disabled | (fusions if FUSION in options.disabled else frozenset())
     only = options.only | (fusions if FUSION in options.only else frozenset())
     if options.level == 0:
-        left_out |= names
+        disabled |= names
     elif options.level == 1:
-        left_out |= fusions
+        disabled |= fusions
 
     def chosen(step: Pass, inside: bool) -> Iterator[Pass]:
         if step.name in needed:
             yield step
-        elif step.name not in left_out:
+        elif step.name not in disabled:
             inside = inside or not only or step.name in only
             if isinstance(step, Fixpoint):
                 kept = tuple(part for each in step.passes for part in chosen(each, inside))

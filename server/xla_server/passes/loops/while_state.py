@@ -103,10 +103,10 @@ def _shrink(computation: HloComputation, counts: dict[HloComputation, int], edit
         if i not in loops:
             return None
         loop = loops[i]
-        is_taken_apart = i is not computation.root and all(
+        is_unpacked = i is not computation.root and all(
             reader.opcode is Opcode.GET_TUPLE_ELEMENT for reader in readers[i]
         )
-        read = {reader.attributes.index for reader in readers[i]} if is_taken_apart else None
+        read = {reader.attributes.index for reader in readers[i]} if is_unpacked else None
         return _shrunk(loop, read, editor)
 
     return rewrite(computation, rule, editor)

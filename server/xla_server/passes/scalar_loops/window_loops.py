@@ -53,8 +53,8 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
     target = editor.broadcast(initial, (), (size,))
     if not size or not math.prod(positions):
         return [editor.reshape(target, sizes)]
-    kept_at = _selected_indices(i, select)
-    flat = [editor.reshape(part, (math.prod(positions),)) for part in (kept_at, source)]
+    selected = _selected_indices(i, select)
+    flat = [editor.reshape(part, (math.prod(positions),)) for part in (selected, source)]
 
     def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
         index, value = (read_slice(editor, array, number) for array in invariants)

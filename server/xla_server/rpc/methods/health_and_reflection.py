@@ -99,13 +99,13 @@ class Discovery:
         for name in _OWN_SERVICES:
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
-    def set_distributed(self, *, is_whole: bool) -> None:
+    def set_distributed(self, *, is_healthy: bool) -> None:
         """Report SERVING or NOT_SERVING for all processes together, under the name DISTRIBUTED.
 
         Programs of this process alone are served in any case.
         """
         status = health_pb2.HealthCheckResponse
-        self._health.set(DISTRIBUTED, status.SERVING if is_whole else status.NOT_SERVING)
+        self._health.set(DISTRIBUTED, status.SERVING if is_healthy else status.NOT_SERVING)
 
     def close(self) -> None:
         """End the threads; the server must have stopped."""

@@ -91,8 +91,8 @@ class Connections:
         """List connections with numbers from `start` on; return the first number after them."""
         if self._channelz is None:
             return start
-        is_whole = False
-        while not is_whole:
+        is_complete = False
+        while not is_complete:
             try:
                 answer = self._channelz.channelz_get_server_sockets(server, start, 0)
             except ValueError:  # The server has ended.
@@ -104,7 +104,7 @@ class Connections:
                 number = int(each["socketId"])
                 self._by_peer.setdefault(each["name"].removeprefix(_PREFIX), []).append(number)
                 start = max(start, number + 1)
-            is_whole = listed.get("end", False)
+            is_complete = listed.get("end", False)
         return start
 
 
@@ -129,12 +129,12 @@ def connected_server(make: Callable[[], grpc.Server]) -> tuple[grpc.Server, Conn
 
 def _server_numbers(channelz: Any) -> list[int]:
     numbers: list[int] = []
-    is_whole = False
-    while not is_whole:
+    is_complete = False
+    while not is_complete:
         start = numbers[-1] + 1 if numbers else 0
         listed = json.loads(channelz.channelz_get_servers(start))
         numbers += sorted(int(each["ref"]["serverId"]) for each in listed.get("server", ()))
-        is_whole = listed.get("end", False)
+        is_complete = listed.get("end", False)
     return numbers
 
 

@@ -168,7 +168,7 @@ def gemm_of(target: Target, i: HloInstruction) -> Gemm | None:
     is_narrow = gemm.columns * gemm.kind.width < target.tuning.thin_dots.min_tile_row_bytes
     if is_narrow and (is_known or gemm.left.is_across):
         return None
-    copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
+    copied = gemm.batch * gemm.right_bytes if gemm.is_prepacked else 0
     return None if is_known and copied > gemm.tuning.max_packed_bytes else gemm
 
 

@@ -147,7 +147,7 @@ class Gemm:
     def is_read_by_tiles(self) -> bool:
         """Return whether tiles read the right operand itself, no packed copy."""
         is_contiguous = not self.right.is_across and not self.kind.pairs
-        return is_contiguous and not self.is_laid_out_ahead
+        return is_contiguous and not self.is_prepacked
 
     @property
     def is_packed_by_tiles(self) -> bool:
@@ -164,7 +164,7 @@ class Gemm:
         return -(-self.panel_columns // self.columns) if is_read else self.depth
 
     @functools.cached_property
-    def is_laid_out_ahead(self) -> bool:
+    def is_prepacked(self) -> bool:
         """Return whether a kernel of its own packs the right operand, for all work items."""
         # A panel with few readers is packed by each work item into its cache, not into memory.
         _, down, _ = self.work_items
@@ -191,7 +191,7 @@ class Gemm:
     @property
     def is_by_rows(self) -> bool:
         """Return whether a row of tiles is completed before the next, in memory order."""
-        return self.depth <= self.tuning.max_shallow_depth and self.is_laid_out_ahead
+        return self.depth <= self.tuning.max_shallow_depth and self.is_prepacked
 
     @property
     def right_bytes(self) -> int:
@@ -276,7 +276,7 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
 def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
     """Add the kernel of products, after one that packs the right matrix if it is large."""
     left, right = made.operands
-    if gemm.is_laid_out_ahead:
+    if gemm.is_prepacked:
         right = add_layout(made.lowering, gemm, right, f"{made.name}.panels")
     building = _products(made, gemm, epilogue, (left, right), polls=False)
     if epilogue.loops and is_long(building.built(Effort.OPTIMISED)):
@@ -294,7 +294,7 @@ def _products(
     flag = building.buffer(CANCELLATION, ir.Usage.FLAG)
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
     workspace: int | ir.Expression = 0
-    if not gemm.is_laid_out_ahead:
+    if not gemm.is_prepacked:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
         workspace = ir.Address(building.stack_array("workspace", panel + SLACK))
     has_epilogue = bool(epilogue.loops)
@@ -308,7 +308,7 @@ def _products(
             "lefts": gemm.left.strides(gemm.rows, gemm.depth, height, tiles),
             "right": right,
             "rights": gemm.packed_strides(panels)
-            if gemm.is_laid_out_ahead
+            if gemm.is_prepacked
             else gemm.right.strides(gemm.columns, gemm.depth, gemm.panel_columns, panels),
             "result": result,
             "sizes": _sizes(gemm),
@@ -353,7 +353,7 @@ def _sizes(gemm: Gemm) -> gemm_loops.BandSizes:
         columns=gemm.columns,
         block_columns=panels * gemm.panel_columns,
         panel_columns=gemm.panel_columns,
-        narrow=0 if gemm.is_laid_out_ahead else narrow,
+        narrow=0 if gemm.is_prepacked else narrow,
         over=gemm.over,
         depth=gemm.depth,
         matrices=gemm.batch,
@@ -372,7 +372,7 @@ def _functions(gemm: Gemm) -> gemm_loops.Functions:
         function_address(tile_name(gemm.kind, gemm.height, gemm.vectors, packs=packs))
         for packs in (False, gemm.is_packed_by_tiles)
     )
-    is_packed = gemm.is_laid_out_ahead
+    is_packed = gemm.is_prepacked
     pack_right = 0 if is_packed else _address(gemm, gemm.right, gemm.panel_columns)
     return gemm_loops.Functions(
         _address(gemm, gemm.left, gemm.height), pack_right, tile, first_tile

@@ -77,14 +77,14 @@ def _build(
         with ExitStack() as opened:
             stop = None if flag is None else Stop(flag), polled
             at, inner = _open_loops(opened, body, "o", sources, part, stop)
-            kept_at = select(i, inner, names, operand, at)
-            with Branch(inner, ir.condition("ge", kept_at, 0)) as branch:
-                old = branch.let("old", load_element(made, result, kept_at))
+            selected = select(i, inner, names, operand, at)
+            with Branch(inner, ir.condition("ge", selected, 0)) as branch:
+                old = branch.let("old", load_element(made, result, selected))
                 new = branch.let("new", load_element(kind, source, flat_index(at, sources)))
                 (combined,) = apply_computation(
                     branch, names, i.called[1], [(old, made), (new, kind)], [made]
                 )
-                store_element(branch, made, result, kept_at, combined)
+                store_element(branch, made, result, selected, combined)
 
 
 def select(
@@ -95,7 +95,7 @@ def select(
     Returns the number of the element that is selected, -1 if the window has only padding.
     """
     element, sizes = i.operands[0].shape.element_type, i.shape.dimensions
-    kept_at = body.declare("kept_at", ir.Index(-1))
+    selected = body.declare("selected", ir.Index(-1))
     kept = body.declare("kept", load_element(element, operand, 0))
     with ExitStack() as window:
         position, innermost = open_window(window, body, i, at)
@@ -108,12 +108,12 @@ def select(
             [(kept, element), (candidate, element)],
             [ElementType.PRED],
         )
-        is_first = ir.condition("lt", kept_at, 0)
+        is_first = ir.condition("lt", selected, 0)
         changes = ir.condition("bit_not", stays)
         with Branch(innermost, ir.condition("bit_or", changes, is_first)) as branch:
             branch.set(kept, candidate)
-            branch.set(kept_at, index)
-    return kept_at
+            branch.set(selected, index)
+    return selected
 
 
 def _open_loops(

@@ -329,14 +329,14 @@ def test_how_the_right_matrix_is_read(machine: Machine) -> None:
         (many, (False, False, True)),
         (pairs, (False, False, False)),
     ):
-        found = gemm.is_read_by_tiles, gemm.is_packed_by_tiles, gemm.is_laid_out_ahead
+        found = gemm.is_read_by_tiles, gemm.is_packed_by_tiles, gemm.is_prepacked
         assert found == ways
         assert gemm.over == (1 if ways == (True, False, False) else gemm.depth)
     # Vectors of the last panel reach into the next rows of the matrix.
     few = _gemm(machine, height, 3, 4096)
     assert few.over == -(-few.panel_columns // 3) > 1
     assert _gemm(machine, 64, 64, 64, batch=64).right_bytes <= tuned.block_bytes
-    assert not _gemm(machine, 64, 64, 64, batch=64).is_laid_out_ahead
+    assert not _gemm(machine, 64, 64, 64, batch=64).is_prepacked
 
 
 def test_rows_of_short_tiles_have_more_vectors_where_that_computes_less_in_vain(

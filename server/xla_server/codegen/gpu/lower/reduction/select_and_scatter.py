@@ -46,8 +46,8 @@ def _select(lowering: Lowering, i: HloInstruction, operand: Array, chosen: Array
     sources = i.operands[1].shape.dimensions
     with Items(kernel.top, chosen.shape.element_count) as body:
         at = positions(body, kernel.names, body.axis, sources, "position")
-        kept_at = select(i, body, kernel.names, kernel.reads(operand), at)
-        kernel.store_integer(body, chosen, body.axis, kept_at)
+        selected = select(i, body, kernel.names, kernel.reads(operand), at)
+        kernel.store_integer(body, chosen, body.axis, selected)
     lowering.add(kernel.thunk())
 
 
