@@ -89,7 +89,7 @@ class Capability:
 
     MIN_IM2COL_PRODUCTS = 1 << 20
     """Fewest multiplications of a convolution for im2col: the loop nest takes 100 us or more then,
-    which outweighs the doubled compile time of joining slices."""
+    which outweighs the doubled compile time of joining slices. A GPU's takes a launch or two."""
 
     MIN_IM2COL_USES = 8
     """Fewest multiplications per element of an im2col matrix, each of which costs a store and a
@@ -122,12 +122,17 @@ class Capability:
         slices of the input, one for each element of the window. Processors have kernels of
         convolutions for the types of BLAS; for integers the alternative is a loop nest.
         """
+        is_loop_slow = sizes[2] >= slices * self.MIN_IM2COL_RUN or slices > self.MAX_UNROLLED_WINDOW
+        is_by_loop = element_type in self.BLAS_TYPES or not is_loop_slow
+        return not is_by_loop and self._suits_im2col(sizes, slices, element_type)
+
+    def _suits_im2col(
+        self, sizes: tuple[int, int, int], slices: int, element_type: ElementType
+    ) -> bool:
+        """Return whether a product is large enough for an im2col matrix, and that small enough."""
         rows, columns, depth = sizes
-        is_loop_slow = depth >= slices * self.MIN_IM2COL_RUN or slices > self.MAX_UNROLLED_WINDOW
         return (
-            element_type not in self.BLAS_TYPES
-            and is_loop_slow
-            and rows * columns * depth >= self.MIN_IM2COL_PRODUCTS
+            rows * columns * depth >= self.MIN_IM2COL_PRODUCTS
             and columns >= self.MIN_IM2COL_USES
             and slices <= self.MAX_IM2COL_SLICES
             and rows * depth * element_type.byte_width <= self.MAX_IM2COL_BYTES

@@ -43,15 +43,6 @@ _MIN_PRODUCTS: Final = 1 << 20
 """Fewest multiplications of a convolution for a library: a loop nest computes fewer in the time of
 a launch or two."""
 
-_MIN_IM2COL_USES: Final = 8
-"""Fewest multiplications per element of an im2col matrix, each of which is stored and loaded."""
-
-_MAX_IM2COL_SLICES: Final = 49
-"""Most slices that one kernel joins: those of a 7x7 window."""
-
-_MAX_IM2COL_BYTES: Final = 1 << 30
-"""Largest im2col matrix, in bytes."""
-
 
 @dataclasses.dataclass(frozen=True)
 class GpuCapability(Capability):
@@ -88,17 +79,13 @@ class GpuCapability(Capability):
     """Tensor cores accumulate in f32."""
 
     TILED_CONVOLUTIONS = frozenset[ElementType]()
+    MAX_IM2COL_BYTES = 1 << 30
 
     def multiplies_im2col(
         self, sizes: tuple[int, int, int], slices: int, element_type: ElementType
     ) -> bool:
         """Return whether im2col and a library's product are faster than a loop nest."""
-        rows, columns, depth = sizes
-        width = element_type.byte_width
-        is_large = rows * columns * depth >= _MIN_PRODUCTS and columns >= _MIN_IM2COL_USES
-        return (
-            is_large and slices <= _MAX_IM2COL_SLICES and rows * depth * width <= _MAX_IM2COL_BYTES
-        )
+        return self._suits_im2col(sizes, slices, element_type)
 
     def convolves(self, convolution: Convolution) -> bool:
         """Return whether cuDNN computes a convolution.
