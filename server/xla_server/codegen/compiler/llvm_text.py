@@ -5,6 +5,7 @@ Operands and results of instructions are names or constants without their types.
 
 import contextlib
 import dataclasses
+import functools
 import struct
 from collections.abc import Iterator, Sequence
 
@@ -259,17 +260,13 @@ class VectorText(FunctionText):
         """Return whether the elements are floats."""
         return self.form in _SUFFIX
 
-    def add(self, one: str, other: str) -> str:
-        """Return the sum of two vectors."""
-        return self.let(f"{'fadd' if self.is_float else 'add'} {self.vector} {one}, {other}")
+    def _binary(self, operation: str, one: str, other: str) -> str:
+        """Return the result of an operation on two vectors."""
+        return self.let(f"{'f' * self.is_float}{operation} {self.vector} {one}, {other}")
 
-    def sub(self, one: str, other: str) -> str:
-        """Return the difference of two vectors."""
-        return self.let(f"{'fsub' if self.is_float else 'sub'} {self.vector} {one}, {other}")
-
-    def mul(self, one: str, other: str) -> str:
-        """Return the product of two vectors."""
-        return self.let(f"{'fmul' if self.is_float else 'mul'} {self.vector} {one}, {other}")
+    add = functools.partialmethod(_binary, "add")
+    sub = functools.partialmethod(_binary, "sub")
+    mul = functools.partialmethod(_binary, "mul")
 
     def multiply_add(self, one: str, other: str, total: str) -> str:
         """Return one * other + total, rounded once."""
