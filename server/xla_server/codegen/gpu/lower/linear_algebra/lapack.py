@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeVar
 
 from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.ops.shaping.transpose import TransposeAttributes
@@ -52,6 +52,8 @@ from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 from xla_server.ir.module import HloInstruction
 
+_Plan = TypeVar("_Plan", bound=LibraryPlan)
+
 _THROUGH_HOST = ThroughHost(host.lower_custom_call)
 
 
@@ -61,10 +63,21 @@ def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
     if row is None or not all(operand.shape.element_count for operand in i.operands):
         return _THROUGH_HOST(lowering, i)
     lowering.custom_calls.resolve(i)
-    call = _Call(lowering, i)
-    plan_of, lower = row
-    plan = plan_of(call)
-    return _THROUGH_HOST(lowering, i) if plan.problem is not None else lower(call, plan)
+    try:
+        return row(_Call(lowering, i))
+    except _NoPlanError:
+        return _THROUGH_HOST(lowering, i)
+
+
+class _NoPlanError(Exception):
+    """No library computes a call."""
+
+
+def _checked(plan: _Plan) -> _Plan:
+    """Return a plan. Raises _NoPlanError for one that no library computes."""
+    if plan.problem is not None:
+        raise _NoPlanError
+    return plan
 
 
 class _Call:
@@ -154,62 +167,46 @@ class _Call:
         add_plan(self.lowering, name, plan, operands, writes=writes, updates=updates)
 
 
-def _factors_plan(call: _Call) -> CholeskyPlan:
-    return CholeskyPlan(call.element, call.batch, call.rows, call.option("uplo") == "L")
-
-
-def _lower_factors(call: _Call, plan: CholeskyPlan) -> Tree:
+def _factors(call: _Call) -> Tree:
     """(the factor in a copy of the operand, whose other triangle is unchanged, status)"""
+    is_lower = call.option("uplo") == "L"
+    plan = _checked(CholeskyPlan(call.element, call.batch, call.rows, is_lower))
     matrices, status = call.copied(0), call.result(1)
     add_factors(call.lowering, call.instruction.name, plan, matrices, status)
     return matrices, status
 
 
-def _systems_plan(call: _Call) -> TriangularSolvePlan:
+def _solutions(call: _Call) -> Tree:
+    """The solution in a copy of the right-hand side."""
     rows, columns = call.instruction.shape.dimensions[-2:]
     is_left, is_lower = call.option("side") == "L", call.option("uplo") == "L"
-    is_unit, form = call.option("diag") == "U", call.option("trans_x")
-    return TriangularSolvePlan(
-        call.element, call.batch, rows, columns, is_left, is_lower, is_unit, form
-    )
-
-
-def _lower_systems(call: _Call, plan: TriangularSolvePlan) -> Tree:
-    """The solution in a copy of the right-hand side."""
+    form = is_left, is_lower, call.option("diag") == "U", call.option("trans_x")
+    plan = _checked(TriangularSolvePlan(call.element, call.batch, rows, columns, *form))
     solutions = call.copied(1)
     add_solutions(call.lowering, call.instruction.name, plan, call.operand(0), solutions)
     return solutions
 
 
-def _lu_plan(call: _Call) -> LuPlan:
-    return LuPlan(call.element, call.batch, call.rows, call.columns)
-
-
-def _lower_lu(call: _Call, plan: LuPlan) -> Tree:
+def _lu(call: _Call) -> Tree:
     """(L and U, the rows exchanged, status)"""
+    plan = _checked(LuPlan(call.element, call.batch, call.rows, call.columns))
     matrices, pivots, status = call.column_major(0), call.result(1), call.result(2)
     call.add(plan, matrices, pivots, status, updates=(matrices,))
     return call.row_major(matrices, plan.rows, plan.columns), pivots, status
 
 
-def _qr_plan(call: _Call) -> QrPlan:
-    return QrPlan(call.element, call.batch, call.rows, call.columns)
-
-
-def _lower_qr(call: _Call, plan: QrPlan) -> Tree:
+def _qr(call: _Call) -> Tree:
     """(R and the reflectors, the reflectors' factors)"""
+    plan = _checked(QrPlan(call.element, call.batch, call.rows, call.columns))
     matrices, factors = call.column_major(0), call.result(1)
     call.add(plan, matrices, factors, call.status(), updates=(matrices,))
     return call.row_major(matrices, plan.rows, plan.columns), factors
 
 
-def _reflectors_plan(call: _Call) -> ReflectorsPlan:
-    count = call.instruction.operands[1].shape.dimensions[-1]
-    return ReflectorsPlan(call.element, call.batch, call.rows, call.columns, count)
-
-
-def _lower_reflectors(call: _Call, plan: ReflectorsPlan) -> Tree:
+def _reflectors(call: _Call) -> Tree:
     """The first columns of the product of the reflectors."""
+    count = call.instruction.operands[1].shape.dimensions[-1]
+    plan = _checked(ReflectorsPlan(call.element, call.batch, call.rows, call.columns, count))
     matrices, factors, status = call.column_major(0), call.operand(1), call.status()
     writes = matrices, status
     name, arguments = call.instruction.name, (matrices, factors, status)
@@ -217,27 +214,21 @@ def _lower_reflectors(call: _Call, plan: ReflectorsPlan) -> Tree:
     return call.row_major(matrices, plan.rows, plan.columns)
 
 
-def _reflected_plan(call: _Call) -> ReflectedPlan:
+def _reflected(call: _Call) -> Tree:
+    """The product of the reflectors with another matrix."""
     rows, columns = call.instruction.shape.dimensions[-2:]
     attributes = parse_attributes(call.instruction.attributes.opaque)
-    is_left, is_adjoint = bool(attributes["left"]), bool(attributes["transpose"])
-    return ReflectedPlan(call.element, call.batch, rows, columns, call.columns, is_left, is_adjoint)
-
-
-def _lower_reflected(call: _Call, plan: ReflectedPlan) -> Tree:
-    """The product of the reflectors with another matrix."""
+    form = bool(attributes["left"]), bool(attributes["transpose"])
+    plan = _checked(ReflectedPlan(call.element, call.batch, rows, columns, call.columns, *form))
     reflectors, factors, others = call.column_major(0), call.operand(1), call.column_major(2)
     call.add(plan, reflectors, factors, others, call.status(), reads=2, updates=(others,))
     return call.row_major(others, plan.rows, plan.columns)
 
 
-def _eigen_plan(call: _Call) -> EigenPlan:
-    is_lower, has_vectors = call.option("uplo") == "L", call.option("mode") == "V"
-    return EigenPlan(call.element, call.batch, call.rows, is_lower, has_vectors)
-
-
-def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
+def _eigen(call: _Call) -> Tree:
     """(eigenvectors or the operand, eigenvalues ascending, status)"""
+    form = call.option("uplo") == "L", call.option("mode") == "V"
+    plan = _checked(EigenPlan(call.element, call.batch, call.rows, *form))
     matrices, values, status = call.column_major(0), call.result(1), call.result(2)
     add_real_diagonal(call.lowering, matrices, plan.order)
     call.add(plan, matrices, values, status, updates=(matrices,))
@@ -258,9 +249,9 @@ def _singular_plan(call: _Call) -> SingularPlan:
     return whole if left and whole.is_batched else plan
 
 
-def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
+def _singular(call: _Call) -> Tree:
     """(the operand, singular values descending, left and right vectors in rows, status)"""
-    is_wide = call.rows < call.columns
+    plan, is_wide = _checked(_singular_plan(call)), call.rows < call.columns
     matrices = call.copied(0) if is_wide else call.column_major(0)
     values, status = call.result(1), call.result(4)
     if not plan.left:
@@ -287,37 +278,28 @@ def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
     return call.copied(0), values, *vectors, status
 
 
-_Row: TypeAlias = tuple[Callable[[_Call], LibraryPlan], Callable[[_Call, Any], Tree]]
-"""A function that makes the plan of a call, and one that lowers the call to it."""
-
-_SINGULAR: _Row = _singular_plan, _lower_singular
-
-
-def _rows(element: ElementType) -> Mapping[str, _Row]:
-    """The rows by LAPACK's names without the letter of the type."""
+def _rows(element: ElementType) -> Mapping[str, Callable[[_Call], Tree]]:
+    """The lowerings by LAPACK's names without the letter of the type."""
     unitary, hermitian = ("un", "he") if element.is_complex else ("or", "sy")
     return {
-        "potrf": (_factors_plan, _lower_factors),
-        "trsm": (_systems_plan, _lower_systems),
-        "getrf": (_lu_plan, _lower_lu),
-        "geqrf": (_qr_plan, _lower_qr),
-        f"{unitary}gqr": (_reflectors_plan, _lower_reflectors),
-        f"{unitary}mqr": (_reflected_plan, _lower_reflected),
-        f"{hermitian}evd": (_eigen_plan, _lower_eigen),
-        "gesdd": _SINGULAR,
-        "gesvd": _SINGULAR,
+        "potrf": _factors,
+        "trsm": _solutions,
+        "getrf": _lu,
+        "geqrf": _qr,
+        f"{unitary}gqr": _reflectors,
+        f"{unitary}mqr": _reflected,
+        f"{hermitian}evd": _eigen,
+        "gesdd": _singular,
+        "gesvd": _singular,
     }
 
 
-_ROWS: Mapping[str, _Row] = MappingProxyType(
+_ROWS: Mapping[str, Callable[[_Call], Tree]] = MappingProxyType(
     {
         f"lapack_{PREFIX[element]}{name}_ffi": row
         for element in ELEMENTS
         for name, row in _rows(element).items()
     }
-    | {
-        "ProductOfElementaryHouseholderReflectors": (_reflectors_plan, _lower_reflectors),
-        "Qr": (_qr_plan, _lower_qr),
-    }
+    | {"ProductOfElementaryHouseholderReflectors": _reflectors, "Qr": _qr}
 )
-"""Rows by target."""
+"""Lowerings by target."""
