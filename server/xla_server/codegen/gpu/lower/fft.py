@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
-from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import FftPlan
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.builder import Items
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.fourier import fft
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import real
@@ -105,13 +104,13 @@ def _add_changed(
     cleared.
     """
     kind = source.shape.element_type.real_component.text
-    buffers = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
-    top = Body()
-    with Items(top, source.shape.element_count) as items:
+    kernel = ThreadKernel(name)
+    memory, made = kernel.reads(source), kernel.writes(target)
+    with Items(kernel.top, source.shape.element_count) as items:
         parts: list[ir.Expression] = [
             ir.Apply(
                 "mul",
-                (ir.Load(buffers[0], Type(kind), items.axis * 2 + part), real(kind, factor)),
+                (ir.Load(memory, Type(kind), items.axis * 2 + part), real(kind, factor)),
                 Type(kind),
             )
             for part in range(2)
@@ -123,6 +122,5 @@ def _add_changed(
             is_real = tests[0] if len(tests) == 1 else ir.condition("bit_or", *tests)
             parts[1] = ir.Apply("select", (is_real, real(kind, 0.0), parts[1]), Type(kind))
         for part, value in enumerate(parts):
-            items.store(buffers[1], kind, items.axis * 2 + part, value)
-    kernel = Kernel(buffers, (), tuple(top.statements))
-    lowering.add(thread_thunk(name, kernel, (source, target)))
+            items.store(made, kind, items.axis * 2 + part, value)
+    lowering.add(kernel.thunk())

@@ -12,7 +12,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
-from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel, thread_thunk
 from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan, TriangularSolvePlan
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -108,14 +108,13 @@ def address_tables(lowering: Lowering, name: str, batch: int, *arrays: Value) ->
     if batch == 1 or not arrays:
         return ()
     table = lowering.new(Shape.array(ElementType.S64, (len(arrays) * batch,)), f"{name}.addresses")
-    buffers = [ir.Buffer(number, ir.Usage.READ) for number in range(len(arrays))]
-    written, top = ir.Buffer(len(arrays), ir.Usage.WRITE), Body()
-    with Items(top, batch) as items:
-        for number, (buffer, array) in enumerate(zip(buffers, arrays, strict=True)):
-            address = ir.Address(buffer) + items.axis * (array.byte_size // batch)
-            items.store(written, "i64", items.axis + number * batch, address)
-    kernel = Kernel((*buffers, written), (), tuple(top.statements))
-    lowering.add(thread_thunk(table.name, kernel, (*arrays, table), polls=False))
+    kernel = ThreadKernel(table.name)
+    addresses = [ir.Address(kernel.reads(array)) for array in arrays]
+    with Items(kernel.top, batch) as items:
+        for number, (first, array) in enumerate(zip(addresses, arrays, strict=True)):
+            address = first + items.axis * (array.byte_size // batch)
+            items.store(kernel.writes(table), "i64", items.axis + number * batch, address)
+    lowering.add(kernel.thunk(polls=False))
     return (table,)
 
 
@@ -149,10 +148,9 @@ def _add_triangle(
 ) -> None:
     """Add a kernel that clears the other triangle, or fills a matrix without a factor with NaN."""
     kind, parts = _real_of(plan.element)
-    failed, matrices = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
-    n = plan.order
-    top = Body()
-    with Items(top, result.shape.element_count) as items:
+    kernel, n = ThreadKernel(f"{name}.triangle"), plan.order
+    failed, matrices = kernel.reads(status), kernel.updates(result)
+    with Items(kernel.top, result.shape.element_count) as items:
         column = items.let("column", items.axis % n)
         rest = items.let("rest", items.axis // n)
         row, matrix = items.let("row", rest % n), items.let("matrix", rest // n)
@@ -167,8 +165,7 @@ def _add_triangle(
             pair = (row, column) if plan.is_lower else (column, row)
             with Branch(branch.orelse, ir.condition("lt", *pair)) as other:
                 fill(other, real(kind.value, 0.0))
-    kernel = Kernel((failed, matrices), (), tuple(top.statements))
-    lowering.add(thread_thunk(f"{name}.triangle", kernel, (status, result), updates=(result,)))
+    lowering.add(kernel.thunk())
 
 
 def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
@@ -176,15 +173,13 @@ def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
     kind, parts = _real_of(matrices.shape.element_type)
     if parts == 1:
         return
-    buffer, top = ir.Buffer(0, ir.Usage.WRITE), Body()
+    kernel = ThreadKernel(f"{matrices.name}.diagonal")
     batch = matrices.shape.element_count // order**2
-    with Items(top, batch * order) as items:
+    with Items(kernel.top, batch * order) as items:
         matrix, row = items.axis // order, items.axis % order
         at = items.let("at", matrix * order**2 + row * (order + 1))
-        items.store(buffer, kind.value, at * 2 + 1, real(kind.value, 0.0))
-    kernel = Kernel((buffer,), (), tuple(top.statements))
-    name = f"{matrices.name}.diagonal"
-    lowering.add(thread_thunk(name, kernel, (matrices,), updates=(matrices,)))
+        items.store(kernel.updates(matrices), kind.value, at * 2 + 1, real(kind.value, 0.0))
+    lowering.add(kernel.thunk())
 
 
 def add_conjugates(lowering: Lowering, value: Value) -> None:
@@ -204,11 +199,10 @@ def add_conjugates(lowering: Lowering, value: Value) -> None:
 def add_zeros(lowering: Lowering, value: Value) -> None:
     """Add a kernel that fills an array of floats with zeros."""
     kind, parts = _real_of(value.shape.element_type)
-    buffer, top = ir.Buffer(0, ir.Usage.WRITE), Body()
-    with Items(top, value.shape.element_count * parts) as items:
-        items.store(buffer, kind.value, items.axis, real(kind.value, 0.0))
-    kernel = Kernel((buffer,), (), tuple(top.statements))
-    lowering.add(thread_thunk(f"{value.name}.zeros", kernel, (value,)))
+    kernel = ThreadKernel(f"{value.name}.zeros")
+    with Items(kernel.top, value.shape.element_count * parts) as items:
+        items.store(kernel.writes(value), kind.value, items.axis, real(kind.value, 0.0))
+    lowering.add(kernel.thunk())
 
 
 def _real_of(element: ElementType) -> tuple[Type, int]:
