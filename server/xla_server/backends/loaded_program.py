@@ -3,39 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
-from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.backends.platform import Device
 from xla_server.buffers.assignment import Location, MemoryUse
 from xla_server.buffers.code import Code, Thunk
 from xla_server.buffers.work import ProgramWork
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import CollectivePlan
 from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import RunContext
-
-
-class RoundRobinProgram(Protocol):
-    """A program that needs the host for nothing but collectives, which may be native, too."""
-
-    @property
-    def plan(self) -> CollectivePlan:
-        """Its native collectives."""
-
-    def run_round_robin(
-        self,
-        addresses: Sequence[Sequence[Any]],
-        cancellation: Cancellation,
-        records: Sequence[int],
-        grid: DeviceGrid,
-    ) -> tuple[Sequence[tuple[Mapping[int, Memory], int]], Mapping[int, int]]:
-        """Return the result of `LoadedProgram.run` for each participant, and the blocked ones.
-
-        `addresses` has each participant's arguments, in the order of `records`, the addresses of
-        their records of collectives. The result maps each participant whose group never arrives
-        to the number of the collective. If there are any, there are no results.
-        """
+from xla_server.runtime.program import Program
 
 
 class LoadedProgram(Protocol):
@@ -70,7 +46,7 @@ class LoadedProgram(Protocol):
         """The memory of the constants that a run reads, by their numbers."""
 
     @property
-    def round_robin(self) -> "RoundRobinProgram | None":
+    def round_robin(self) -> Program | None:
         """The program for participants in one thread; None if each needs its own."""
 
     def with_donated(self, donated: frozenset[int]) -> Self:

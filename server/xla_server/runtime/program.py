@@ -157,7 +157,12 @@ class Program:
         records: Sequence[int],
         grid: DeviceGrid,
     ) -> tuple[list[tuple[dict[int, MemoryBlock], int]], dict[int, int]]:
-        """Run all participants in one thread; see RoundRobinProgram."""
+        """Return the result of `run` for each participant, all in one thread, and the blocked ones.
+
+        `addresses` has each participant's arguments, in the order of `records`, the addresses of
+        their records of collectives. The result maps each participant whose group never arrives
+        to the number of the collective. If there are any, there are no results.
+        """
         begun = [
             self._begin(each, cancellation, grid.position(number))
             for number, each in enumerate(addresses)
