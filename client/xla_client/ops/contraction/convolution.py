@@ -14,7 +14,7 @@ from xla_client.coercion.records import (
     precisions,
 )
 from xla_client.coercion.shapes import optional_type
-from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.checked import checked, renamed
 from xla_client.programs.arguments.windows import PaddingLike, amounts_of, make_window
 from xla_client.programs.builder import Dimensions, Op, errors_at, integers
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
@@ -81,57 +81,6 @@ def conv(
 
     See https://openxla.org/xla/operation_semantics#conv_convolution
     """
-    return conv_with_general_dimensions(
-        lhs,
-        rhs,
-        window_strides,
-        padding,
-        default_dimension_numbers(len(integers(window_strides))),
-        feature_group_count,
-        batch_group_count,
-        precision,
-        preferred_element_type,
-    )
-
-
-@checked
-def conv_with_general_padding(
-    lhs: Op,
-    rhs: Op,
-    window_strides: Dimensions,
-    padding: PaddingLike,
-    feature_group_count: int = 1,
-    batch_group_count: int = 1,
-    precision: Precision = None,
-    preferred_element_type: ElementTypeLike | None = None,
-) -> Op:
-    """Return `conv` of the same arguments, under XlaBuilder's other name.
-
-    Args:
-        lhs: The input.
-        rhs: The kernel.
-        window_strides: The step of the window in each spatial dimension.
-        padding: "same", "valid", or (low, high) per spatial dimension.
-        feature_group_count: The number of groups that the input's features are divided into.
-        batch_group_count: The number of groups that the batch is divided into.
-        precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, if it is not the
-            operands'.
-
-    Returns:
-        The output.
-
-    Raises:
-        InvalidArgumentError: The name of a precision or of the element type is unknown.
-
-    Example:
-        >>> b = Builder("example")
-        >>> x, w = b.parameter(0, "f32[1,2,8]"), b.parameter(1, "f32[4,2,3]")
-        >>> ops.conv_with_general_padding(x, w, 1, [(2, 0)])
-        %convolution.3: f32[1,4,8]
-
-    See https://openxla.org/xla/operation_semantics#convwithgeneralpadding_convolution
-    """
     return conv_general(
         lhs,
         rhs,
@@ -145,58 +94,8 @@ def conv_with_general_padding(
     )
 
 
-@checked
-def conv_with_general_dimensions(
-    lhs: Op,
-    rhs: Op,
-    window_strides: Dimensions,
-    padding: PaddingLike,
-    dimension_numbers: ConvolutionNumbers,
-    feature_group_count: int = 1,
-    batch_group_count: int = 1,
-    precision: Precision = None,
-    preferred_element_type: ElementTypeLike | None = None,
-) -> Op:
-    """Return `conv_general` of the same arguments, under XlaBuilder's other name.
-
-    Args:
-        lhs: The input.
-        rhs: The kernel.
-        window_strides: The step of the window in each spatial dimension.
-        padding: "same", "valid", or (low, high) per spatial dimension.
-        dimension_numbers: The meaning of each dimension: ConvolutionDimensionNumbers, or text as
-            "NHWC,HWIO->NHWC".
-        feature_group_count: The number of groups that the input's features are divided into.
-        batch_group_count: The number of groups that the batch is divided into.
-        precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, if it is not the
-            operands'.
-
-    Returns:
-        The output.
-
-    Raises:
-        InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
-
-    Example:
-        >>> b = Builder("example")
-        >>> x, w = b.parameter(0, "f32[1,8,8,2]"), b.parameter(1, "f32[3,3,2,4]")
-        >>> ops.conv_with_general_dimensions(x, w, [1, 1], "same", "NHWC,HWIO->NHWC")
-        %convolution.3: f32[1,8,8,4]
-
-    See https://openxla.org/xla/operation_semantics#conv_convolution
-    """
-    return conv_general(
-        lhs,
-        rhs,
-        window_strides,
-        padding,
-        dimension_numbers,
-        feature_group_count,
-        batch_group_count,
-        precision,
-        preferred_element_type,
-    )
+conv_with_general_padding = renamed(conv, "conv_with_general_padding")
+"""`conv` under XlaBuilder's other name."""
 
 
 @checked
@@ -253,6 +152,10 @@ def conv_general(
         precision,
         preferred_element_type,
     )
+
+
+conv_with_general_dimensions = renamed(conv_general, "conv_with_general_dimensions")
+"""`conv_general` under XlaBuilder's other name."""
 
 
 @checked

@@ -1,7 +1,7 @@
 """Windows that slide over arrays. Semantics: XLA's ReduceWindow and SelectAndScatter."""
 
 from xla_client.ops.reduction.initial_values import initial_values
-from xla_client.programs.arguments.checked import checked
+from xla_client.programs.arguments.checked import checked, renamed
 from xla_client.programs.arguments.operands import ComputationLike
 from xla_client.programs.arguments.scalars import Scalar
 from xla_client.programs.arguments.windows import PaddingLike, amounts_of, make_window
@@ -155,50 +155,6 @@ def select_and_scatter(
 
     See https://openxla.org/xla/operation_semantics#selectandscatter
     """
-    return select_and_scatter_with_general_padding(
-        operand, select, window_dimensions, window_strides, padding, source, init_value, scatter
-    )
-
-
-@checked
-def select_and_scatter_with_general_padding(
-    operand: Op,
-    select: ComputationLike,
-    window_dimensions: Dimensions,
-    window_strides: Dimensions,
-    padding: PaddingLike,
-    source: Op,
-    init_value: Op | Scalar,
-    scatter: ComputationLike,
-) -> Op:
-    """Return `select_and_scatter` of the same arguments, under XlaBuilder's other name.
-
-    Args:
-        operand: An array.
-        select: A function of two scalars of the operand that returns pred[]: true for the first.
-        window_dimensions: The size of the window in each dimension.
-        window_strides: The step of the window in each dimension.
-        padding: "same", "valid", or (low, high) per dimension.
-        source: An array with an element for each window.
-        init_value: The value of elements that no window selects, from which the others start; a
-            number takes the operand's element type.
-        scatter: An associative function of two scalars: the value so far and one of `source`.
-
-    Returns:
-        The combined elements, of the operand's shape.
-
-    Raises:
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.select_and_scatter_with_general_padding(
-        ...     x, ops.ge, 3, 3, [(0, 0)], x[:1], 0.0, ops.add
-        ... )
-        %select-and-scatter.4: f32[3]
-
-    See https://openxla.org/xla/operation_semantics#selectandscatter
-    """
     builder = operand.builder
     sizes, strides = integers(window_dimensions), integers(window_strides)
     with errors_at(Opcode.SELECT_AND_SCATTER):
@@ -212,6 +168,12 @@ def select_and_scatter_with_general_padding(
     attributes = SelectAndScatterAttributes(window)
     operands = [operand, source, initial]
     return builder.instruction(Opcode.SELECT_AND_SCATTER, operands, attributes, called)
+
+
+select_and_scatter_with_general_padding = renamed(
+    select_and_scatter, "select_and_scatter_with_general_padding"
+)
+"""`select_and_scatter` under XlaBuilder's other name."""
 
 
 def _optional(numbers: Dimensions | None) -> tuple[int, ...] | None:

@@ -87,6 +87,19 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def renamed(function: Callable[P, R], name: str) -> Callable[P, R]:
+    """Return a function of `checked` under another name, which its errors and its example have."""
+    inner: Callable[P, R] = inspect.unwrap(function)
+
+    @functools.wraps(inner)
+    def other(*args: P.args, **kwargs: P.kwargs) -> R:
+        return inner(*args, **kwargs)
+
+    other.__name__ = other.__qualname__ = name
+    other.__doc__ = (inner.__doc__ or "").replace(f".{inner.__name__}(", f".{name}(")
+    return checked(other)
+
+
 _WITHOUT_RULES = frozenset({"ops.copy", "ops.optimization_barrier"})
 """Operations that have no rule about their operands."""
 
