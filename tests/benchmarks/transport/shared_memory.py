@@ -1,12 +1,12 @@
 """Large values through memory shared with the server, against copying them."""
 
-import threading
 from collections.abc import Iterator
 
 import numpy as np
 
 import xla_client
 from tests.benchmarks.harness import Comparison, compare
+from tests.in_threads import in_threads
 
 BYTES = 64 << 20
 ROUNDS = 15
@@ -26,11 +26,7 @@ def shared_memory(client: xla_client.Client) -> Iterator[Comparison]:
     parts = np.split(array, 4)
 
     def upload_parts() -> None:
-        threads = [threading.Thread(target=client.to_device, args=(part,)) for part in parts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(client.to_device, parts)
 
     def memcpy() -> None:
         np.copyto(target, array)

@@ -14,6 +14,7 @@ import numpy as np
 from tests.cuda.checks.outcomes import Check, error_of
 from tests.cuda.checks.platform_checks import Sides
 from tests.executing import execute
+from tests.in_threads import in_threads
 from xla_contract.errors import CancelledError, ResourceExhaustedError, UnavailableError
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Executable
@@ -202,21 +203,13 @@ class FaultChecks:
         self._doubles()
 
     def runs_from_threads(self) -> None:
-        executable, wrong = self._compiled(DOUBLED), []
+        executable = self._compiled(DOUBLED)
 
         def run(number: int) -> None:
-            try:
-                for turn in range(20):
-                    numbers = np.full(1000, number * 100 + turn, np.float32)
-                    found = self._execute(executable, [self._placed(numbers)])
-                    if not np.array_equal(found.to_literal().value, 2 * numbers):
-                        wrong.append(f"thread {number}, turn {turn}")
-            except Exception as error:
-                wrong.append(f"thread {number}: {type(error).__name__}: {error}")
+            for turn in range(20):
+                numbers = np.full(1000, number * 100 + turn, np.float32)
+                found = self._execute(executable, [self._placed(numbers)])
+                is_right = np.array_equal(found.to_literal().value, 2 * numbers)
+                assert is_right, f"thread {number}, turn {turn}"
 
-        threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not wrong, wrong[0]
+        in_threads(run, range(6))

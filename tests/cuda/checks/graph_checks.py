@@ -1,6 +1,5 @@
 """Checks of programs that run again and again, which a device has graphs for."""
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from tests.cuda.checks.outcomes import Check, assert_near
 from tests.cuda.checks.platform_checks import Sides
 from tests.executing import execute
+from tests.in_threads import in_threads
 from tests.unit.codegen.compiled import interpreted
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Executable
@@ -120,21 +120,9 @@ class _Checked:
             assert_near(_arrays(output), expected)
 
     def in_threads(self, text: str) -> None:
-        module, wrong = parse_module(text), []
+        module = parse_module(text)
         executable = self._platform.compile(module, module.entry_program_shape)
-
-        def run(seed: int) -> None:
-            try:
-                self._runs(module, executable, seed)
-            except Exception as error:
-                wrong.append(f"thread {seed}: {type(error).__name__}: {error}")
-
-        threads = [threading.Thread(target=run, args=(seed,)) for seed in range(1, 4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not wrong, wrong[0]
+        in_threads(lambda seed: self._runs(module, executable, seed), range(1, 4))
 
     def _runs(
         self, module: HloModule, executable: Executable, seed: int, kept: list[Any] | None = None

@@ -2,7 +2,6 @@
 
 import asyncio
 import concurrent.futures
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.process import Raw, refused, serving
 from tests.fault.plain import until
+from tests.in_threads import in_threads
 from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
@@ -274,15 +274,9 @@ def test_a_server_without_the_extension_is_used_as_it_is(client: xc.Client) -> N
 
 def test_threads_share_a_client(client: xc.Client) -> None:
     double = client.compile(program(DOUBLE))
-    found: list[bool] = []
 
     def work(number: int) -> None:
-        results = [double.run(number * ONES) for _ in range(20)]
-        found.extend(np.array_equal(one, 2 * number * ONES) for one in results)
+        for _ in range(20):
+            np.testing.assert_array_equal(double.run(number * ONES), 2 * number * ONES)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * 120
+    in_threads(work, range(6))

@@ -15,6 +15,7 @@ import xla_client as xc
 from tests.e2e.process import serving, start_server
 from tests.e2e.transfers.shared_values import call, random_array, use
 from tests.fault.plain import until
+from tests.in_threads import in_threads
 from xla_client.transfers import shared_memory
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
@@ -122,21 +123,12 @@ def test_what_is_larger_than_the_arena_takes_the_other_way(client):
 
 
 def test_transfers_of_several_threads_share_the_arena(client):
-    failures = []
-
     def transfer(number):
         for turn in range(6):
             array = np.full(LARGE + 4096 * number, number * 10 + turn, np.uint8)
-            back = client.to_device(array).to_numpy()
-            if not np.array_equal(back, array):
-                failures.append((number, turn))
+            assert np.array_equal(client.to_device(array).to_numpy(), array), (number, turn)
 
-    threads = [threading.Thread(target=transfer, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(transfer, range(8))
 
 
 @pytest.mark.parametrize("reason", ["argument", "environment", "other host", "other user"])

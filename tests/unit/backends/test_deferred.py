@@ -1,10 +1,9 @@
 """A platform that its first user loads."""
 
-import threading
-
 import numpy as np
 import pytest
 
+from tests.in_threads import in_threads
 from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_server.backends.deferred import DeferredBackend
@@ -27,16 +26,8 @@ def test_values_are_placed_without_it_and_compiling_loads_it_once() -> None:
     early = backend.to_device(literal, backend.devices[1])
     assert (made, backend.is_loaded) == ([], False)
     assert backend.devices == Interpreter(2).devices
-    executables = []
-    threads = [
-        threading.Thread(target=lambda: executables.append(backend.compile(MODULE, SHAPE)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(made), len(executables), backend.is_loaded) == (1, 4, True)
+    in_threads(lambda _: backend.compile(MODULE, SHAPE), range(4))
+    assert (len(made), backend.is_loaded) == (1, True)
     late = backend.to_device(literal, backend.devices[1])
     assert early.shape == late.shape
     np.testing.assert_array_equal(early.to_literal().value, late.to_literal().value)

@@ -3,6 +3,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.in_threads import in_threads
 from tests.unit.codegen.compiled import built
 from xla_client import Shape, ops
 from xla_client.programs.builder import Builder, Op
@@ -75,19 +76,12 @@ def test_chunks_begin_with_whole_lines() -> None:
 def test_executions_side_by_side_share_the_helpers(cpu: Cpu) -> None:
     executable = compiled(cpu, lambda x: ops.tanh(x) * x, X)
     expected = run(cpu, executable, X)
-    found: list[object] = []
 
-    def several() -> None:
-        found.extend(run(cpu, executable, X) for _ in range(5))
+    def several(_: int) -> None:
+        for _ in range(5):
+            np.testing.assert_array_equal(run(cpu, executable, X), expected)
 
-    threads = [threading.Thread(target=several) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 30
-    for each in found:
-        np.testing.assert_array_equal(each, expected)
+    in_threads(several, range(6))
 
 
 def test_sums_do_not_depend_on_the_number_of_threads(cpu: Cpu) -> None:
@@ -154,22 +148,16 @@ def test_no_execution_starves_beside_others(cpu: Cpu) -> None:
     """Counted in executions that were done when a number of them was done in all."""
     executable = compiled(cpu, lambda x: ops.tanh(ops.sin(x)) * x, X)
     counts = [0] * 4
-    begun, enough = threading.Barrier(len(counts)), threading.Event()
+    enough = threading.Event()
 
     def work(number: int) -> None:
-        # A thread that the system starts late has missed nothing.
-        begun.wait(100)
         while not enough.is_set():
             run(cpu, executable, X)
             counts[number] += 1
             if sum(counts) >= 160:
                 enough.set()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(counts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(len(counts)))
     assert min(counts) >= sum(counts) / len(counts) / 2
 
 
@@ -182,15 +170,7 @@ def test_runs_are_used_again_and_side_by_side_each_has_its_own(cpu: Cpu) -> None
     (waiting,) = program._idle_runs
     run(cpu, executable, rows)
     assert list(program._idle_runs) == [waiting]
-    found: list[object] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(run(cpu, executable, rows))) for _ in range(20)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for each in found:
+    for each in in_threads(lambda _: run(cpu, executable, rows), range(20)):
         np.testing.assert_array_equal(each, expected)
     assert 1 <= len(program._idle_runs) <= MAX_IDLE_RUNS
 

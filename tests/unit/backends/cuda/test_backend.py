@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import signal
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP
+from tests.in_threads import in_threads
 from tests.unit.backends.cuda.platforms import WORKER, execute, executed, fake_platform
 from tests.unit.backends.cuda.worker.fake_driver import TOTAL_BYTES
 from xla_contract.errors import (
@@ -194,22 +194,12 @@ def test_a_cancelled_run_says_so_and_the_platform_goes_on(platform: Cuda) -> Non
 
 
 def test_runs_at_the_same_time_do_not_disturb_each_other(platform: Cuda) -> None:
-    failures: list[Exception] = []
-
     def run(number: int) -> None:
-        try:
-            for _ in range(5):
-                output = executed(platform, STEP, [placed(platform, X + number)], number % 2)
-                np.testing.assert_array_equal(output.to_literal().value, X + number + 1)
-        except Exception as error:
-            failures.append(error)
+        for _ in range(5):
+            output = executed(platform, STEP, [placed(platform, X + number)], number % 2)
+            np.testing.assert_array_equal(output.to_literal().value, X + number + 1)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(run, range(4))
 
 
 def test_a_lost_worker_is_replaced_and_programs_run_again() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.e2e.fixed_port import free_port
 from tests.fault.plain import until
+from tests.in_threads import in_threads
 from tests.unit.client.conftest import MIB, _sessions
 from tests.unit.client.small_programs import ONES, add, double, endless, pair
 from xla_client.transfers import chunked
@@ -261,21 +261,15 @@ def test_coroutines_go_on(server: Server, client: xc.Client) -> None:
 def test_threads_share_one_new_session(server: Server, client: xc.Client) -> None:
     twice = client.compile(double())
     server.restart()
-    found: list[Any] = []
 
-    def run() -> None:
+    def run(_: int) -> Any:
         try:
-            found.append(twice.run(ONES))
+            return twice.run(ONES)
         except (UnavailableError, LostError):
             # It was on its way when the old connection ended, which the client had not seen yet.
-            found.append(twice.run(ONES))
+            return twice.run(ONES)
 
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    np.testing.assert_array_equal(found, [2 * ONES] * 8)
+    np.testing.assert_array_equal(in_threads(run, range(8)), [2 * ONES] * 8)
     assert len(server.sessions) == 1
 
 

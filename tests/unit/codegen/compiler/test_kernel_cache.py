@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
+from tests.in_threads import in_threads
 from tests.processors import HOST, MACHINES
 from tests.unit.codegen.kernel_ir.kernels import SUM
 from xla_contract.errors import InvalidArgumentError
@@ -101,17 +101,13 @@ def test_threads_that_write_and_read_the_same(tmp_path):
     code = bytes(range(256)) * 64
     seen = set()
 
-    def work():
+    def work(_):
         cache = KernelCache(tmp_path)
         for _ in range(50):
             cache.put("symbol", code)
             seen.add(cache.get("symbol"))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert seen == {code}
     assert len(_files(tmp_path)) == 1
 

@@ -1,9 +1,10 @@
-import threading
+import itertools
 import time
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.single_op import result_of
+from tests.in_threads import in_threads
 from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -81,15 +82,10 @@ class _SlowToFind(HloInstruction):
 
 
 def test_no_two_threads_read_the_same_state() -> None:
-    states, seen = RandomStates(), []
+    states = RandomStates()
     instruction = _SlowToFind("state", 0, STATE, Shape.parse("u64[2]"))
 
-    def read() -> None:
-        seen.extend(states.advance(instruction, 1) for _ in range(50))
+    def read(_: int) -> list[int]:
+        return [states.advance(instruction, 1) for _ in range(50)]
 
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(seen) == list(range(START, START + 200))
+    assert sorted(itertools.chain(*in_threads(read, range(4)))) == list(range(START, START + 200))

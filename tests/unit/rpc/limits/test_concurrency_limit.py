@@ -3,6 +3,7 @@ import threading
 
 import pytest
 
+from tests.in_threads import in_threads
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimit, ConcurrencyLimits
 from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Caller, Flow
@@ -51,7 +52,6 @@ def test_a_slot_is_released_once() -> None:
 
 def test_slots_are_counted_whichever_threads_come_and_go() -> None:
     limit = ConcurrencyLimit(ConcurrencyLimits(limit=1000, each=100), "calls", "")
-    ends = []
 
     def come_and_go(owner: str) -> None:
         for _ in range(2000):
@@ -63,14 +63,8 @@ def test_slots_are_counted_whichever_threads_come_and_go() -> None:
             limit.leave(key)
             for thread in leaving:
                 thread.join()
-        ends.append(owner)
 
-    threads = [threading.Thread(target=come_and_go, args=(owner,)) for owner in "aabb"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(ends) == 4
+    in_threads(come_and_go, "aabb")
     assert limit.shares.used == 0
     assert not limit._used
 
