@@ -1,12 +1,10 @@
 """Feeds as streams, between real processes."""
 
 import asyncio
-import contextlib
 import itertools
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import numpy as np
 import pytest
 
@@ -17,8 +15,6 @@ from tests.fault.plain import until
 from xla_client.feeds.state import FeedState
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.types.literal import Literal
-from xla_contract.wire.literals.feed_items import FeedItemEncoder, items_part
 
 VECTOR = xc.Shape.parse("f32[4]")
 
@@ -281,68 +277,3 @@ def test_calls_serve_where_the_server_has_no_streams(client):
     run.result()
     with pytest.raises(xc.InvalidArgumentError, match="must have the shape"):
         client.device().outfeed()
-
-
-class _Plain:
-    """A stream of a client that keeps no rules, in the default session of its connection."""
-
-    def __init__(self, address: str, name: str) -> None:
-        self._channel = grpc.insecure_channel(address)
-        call = self._channel.stream_stream(
-            f"/xla.XlaExtensionService/{name}",
-            response_deserializer=getattr(extension_pb2, f"{name}Response").FromString,
-        )
-        self._call = call
-
-    def run(self, *requests: bytes) -> tuple[list[object], grpc.StatusCode, str]:
-        stream = self._call(iter(requests), timeout=10)
-        responses = []
-        with contextlib.suppress(grpc.RpcError):
-            responses.extend(stream)
-        self._channel.close()
-        return responses, stream.code(), stream.details()
-
-
-def _item(number: int) -> bytes:
-    value = FeedItemEncoder().value(Literal.from_numpy(np.int32(number)))
-    return items_part([(number, value)])
-
-
-def test_streams_that_keep_no_rules_end_with_the_reason(address):
-    start = extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart()).SerializeToString()
-    for requests, code, words in (
-        ((_item(1),), grpc.StatusCode.INVALID_ARGUMENT, "first InfeedRequest must hold start"),
-        ((start, start), grpc.StatusCode.INVALID_ARGUMENT, "must hold items or flush, got start"),
-        ((start, _item(2)), grpc.StatusCode.INVALID_ARGUMENT, "got 2 where 1 comes next"),
-        (
-            (start, *(_item(n) for n in range(1, QUEUE + 2))),
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            f"got item {QUEUE + 1} with 0 items",
-        ),
-        ((start, b"\xff"), grpc.StatusCode.INVALID_ARGUMENT, "bytes that are none"),
-    ):
-        _, got, details = _Plain(address, "Infeed").run(*requests)
-        assert got is code, details
-        assert words in details
-    outfeed = extension_pb2.OutfeedRequest
-    start = outfeed(start=extension_pb2.OutfeedStart()).SerializeToString()
-    progress = extension_pb2.OutfeedProgress(acknowledged=1)
-    for requests, words in (
-        ((start, start), "must hold progress, got start"),
-        ((start, outfeed(progress=progress).SerializeToString()), "up to 0, got 1"),
-        (
-            (outfeed(start=extension_pb2.OutfeedStart(next_sequence=-1)).SerializeToString(),),
-            "next_sequence must not be negative",
-        ),
-    ):
-        _, got, details = _Plain(address, "Outfeed").run(*requests)
-        assert got is grpc.StatusCode.INVALID_ARGUMENT, details
-        assert words in details
-    responses, code, _ = _Plain(address, "Outfeed").run(start)
-    assert code is grpc.StatusCode.OK
-    assert responses[0].started.next_sequence == 1
-
-
-def test_a_queue_must_be_named(client):
-    with pytest.raises(xc.InvalidArgumentError, match="direction must be"):
-        client._session.call("DrainFeed", extension_pb2.DrainFeedRequest())
