@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ import xla_client as xc
 from tests.e2e.process import serving, start_server
 from tests.e2e.transfers.shared_values import call, random_array, use
 from tests.fault.plain import until
+from tests.in_threads import in_threads
 from xla_client.transfers.pipelined_copy import THRESHOLD
 from xla_contract.errors import (
     AbortedError,
@@ -64,20 +64,12 @@ def test_values_of_every_size_pass_through_the_same_ring(client):
 
 def test_threads_upload_at_the_same_time(client):
     arrays = [np.full(THRESHOLD // 4 + number, number, np.int32) for number in range(8)]
-    failed = []
 
     def work(array):
         for _ in range(5):
-            back = client.to_device(array).to_numpy()
-            if not np.array_equal(back, array):
-                failed.append(back)
+            np.testing.assert_array_equal(client.to_device(array).to_numpy(), array)
 
-    threads = [threading.Thread(target=work, args=(array,)) for array in arrays]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
+    in_threads(work, arrays)
     assert 1 <= len(rings(client)) <= 4
 
 
