@@ -26,6 +26,9 @@ class TextScanner:
     The next token is read at position `at`, after blanks and comments.
     """
 
+    subject = "a shape"
+    """The name of the text in errors."""
+
     def __init__(self, text: str, at: int = 0) -> None:
         self.text = text
         self.at = at
@@ -144,10 +147,10 @@ class TextScanner:
         """Return a position's text in messages."""
         return f"position {position}"
 
-    def fail(self, needed: str, subject: str = "a shape") -> NoReturn:
+    def fail(self, needed: str) -> NoReturn:
         """Raise InvalidArgumentError: what is needed, what is here, and where here is."""
         rest = self.text[self.at : self.at + 20]
         got = repr(rest) if rest else "the end"
         raise InvalidArgumentError(
-            f"{needed} needed in {subject}, got {got} at {self.location(self.at)}"
+            f"{needed} needed in {self.subject}, got {got} at {self.location(self.at)}"
         )

@@ -77,11 +77,10 @@ def integer(attributes: Mapping[str, AttributeValue], name: str) -> int:
 class _Reader(HloReader):
     """A recursive descent over the text of one dictionary; errors state the position."""
 
+    subject = "the attributes of a custom call"
+
     def location(self, position: int) -> str:
         return f"position {position}"
-
-    def fail(self, needed: str, subject: str = "the attributes of a custom call") -> NoReturn:
-        super().fail(needed, subject)
 
     def dictionary_of(self, depth: int) -> Mapping[str, AttributeValue]:
         attributes: dict[str, AttributeValue] = {}

@@ -27,6 +27,8 @@ _PLAIN_SHAPE = re.compile(r"[a-z][a-z0-9]*\[[0-9,]*\](?:\{[0-9,]*\})?(?![{:0-9])
 class HloReader(ShapeReader):
     """A recursive descent over HLO text; errors state line:column."""
 
+    subject = "HLO text"
+
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._shapes: dict[str, Shape] = {}
@@ -57,10 +59,6 @@ class HloReader(ShapeReader):
             yield
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{error.message} at {self.location(position)}") from error
-
-    def fail(self, needed: str, subject: str = "HLO text") -> NoReturn:
-        """Raise InvalidArgumentError: what is expected, what was found, and its location."""
-        super().fail(needed, subject)
 
     def refuse(self, rule: str, got: str, at: int) -> NoReturn:
         """Raise InvalidArgumentError: the rule, what was found, and its location."""

@@ -7,7 +7,6 @@ Semantics: the text forms of Shardy's dialect: `{mesh = #sdy.mesh<["a"=2, "b"=4]
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.devices.mesh import AxisPart, Mesh
@@ -93,12 +92,11 @@ def read_manual_axes(text: str) -> tuple[str, ...]:
 class _ShardyReader(HloReader):
     """A parser of Shardy's text, which has no nesting."""
 
+    subject = "Shardy's text"
+
     def __init__(self, text: str, meshes: Mapping[str, Mesh]) -> None:
         super().__init__(text)
         self._meshes = meshes
-
-    def fail(self, needed: str, subject: str = "Shardy's text") -> NoReturn:
-        super().fail(needed, subject)
 
     def named_mesh(self) -> tuple[str, Mesh]:
         name = self._mesh_name("the name of a mesh")
