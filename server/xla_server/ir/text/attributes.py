@@ -66,7 +66,12 @@ def read_attributes(
         if name in seen:
             reader.refuse("an attribute may be said once", repr(name), start)
         seen.add(name)
-        kinds = (each.kind for form in forms for each in form.attributes if each.name == name)
+        kinds = (
+            each.kind
+            for form in forms
+            for each in form.attributes
+            if each.name == name and name not in form.ignored
+        )
         kind = next(kinds, None)
         if kind is not None:
             read.values[name] = kind.read(reader)
@@ -74,7 +79,7 @@ def read_attributes(
             read.called[name] = _read_computations(reader, read_called)
         elif name == "control-predecessors":
             read.predecessors = tuple(reader.braced(lambda: _read_known(reader, known)))
-        elif name in IGNORED:
+        elif name in IGNORED or any(name in form.ignored for form in forms):
             reader.ignore_value()
         elif not read_decoration(reader, name, read.decoration):
             reader.refuse("the opcode must have the attribute", repr(name), start)
