@@ -36,7 +36,7 @@ _SHAPED = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
 
 _ENTRY = re.compile(r"ENTRY(?=[\s%])")
 _ROOT = re.compile(r"ROOT(?=[\s%])")
-_SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
+_SHAPE = re.compile(r"b?\(|[a-z][a-z0-9]*\[")
 _CALL = re.compile(r"[a-z][a-z0-9\-]*\(")
 """The beginning, after its shape, of an operand that is itself an instruction."""
 

@@ -37,6 +37,8 @@ CASES = {
     "ROOT r = f32[4] negate(x)": "an instruction or } is needed in HLO text, got the end at 4:28",
     "ROOT r = f32[4] all-gather(x), dimensions={0}, replica_groups=[2,2]<=[3] }": "all-gather %r: "
     "an iota must be reshaped to its 4 ids, got {3} at 4:65",
+    "ROOT r = b(f32[4]) custom-call(x) }": "an array, a tuple or a token (values are no buffers) "
+    "is needed in HLO text, got 'b(f32[4]) custom-cal' at 4:12",
     "ROOT r = f32[4]{1} negate(x) }": "got {1} for rank 1 at 4:19",
     "ROOT r = (u32[4]) rng-bit-generator(x), algorithm=rng_default }": "rng-bit-generator %r: "
     "the result must be a state and bits, got (u32[4]) at 4:21",
