@@ -227,6 +227,7 @@ _FIELDS = {
 
 
 _SILENT = {("feature_group_count", "1"), ("batch_group_count", "1")}
+"""Texts that are left out: some writers set these fields always."""
 
 
 def decoration_texts(proto: hlo_pb2.HloInstructionProto) -> Iterator[str]:
@@ -235,7 +236,7 @@ def decoration_texts(proto: hlo_pb2.HloInstructionProto) -> Iterator[str]:
     for name, kind in _DECORATIONS.items():
         field = _FIELDS.get(name, name)
         text = kind.write(getattr(proto, field)) if field in present else "{}"
-        # Some writers set messages that state nothing, group counts of 1 and default precisions.
+        # Some writers set messages that state nothing.
         if text != "{}" and (name, text) not in _SILENT:
             yield f"{name}={text}"
 
