@@ -3,6 +3,7 @@
 A server converts HLO. StableHLO is converted by jaxlib, where that is installed.
 """
 
+import contextlib
 import importlib
 import io
 from typing import TYPE_CHECKING, Any, Protocol
@@ -163,7 +164,8 @@ def _translated(converter: Any, module: str | bytes) -> bytes:
 def _refined(converter: Any, module: str | bytes) -> bytes:
     """Return the module with static shapes instead of those that its arguments determine."""
     if isinstance(module, bytes):
-        with importlib.import_module("jaxlib.mlir.ir").Context():
+        # Bytecode that is no portable artifact is refined as it is.
+        with importlib.import_module("jaxlib.mlir.ir").Context(), contextlib.suppress(*_ERRORS):
             module = bytecode_of(converter.deserialize_portable_artifact(module))
     source = module if isinstance(module, bytes) else module.encode()
     refined: bytes = converter.refine_polymorphic_shapes(source)

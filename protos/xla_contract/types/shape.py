@@ -419,6 +419,8 @@ class ShapeReader(TextScanner):
         """The shape that begins here, `depth` tuples deep."""
         if depth > MAX_NESTING:
             self.fail(f"at most {MAX_NESTING} nested tuples are")
+        if self.peek("b("):
+            self.fail("an array, a tuple or a token (values are no buffers) is")
         if not self.skip("("):
             return self._array()
         parts: list[Shape] = []

@@ -207,6 +207,7 @@ def test_jax_s_objects_are_programs(client: xc.Client) -> None:
         exported.mlir_module_serialized,
         refined,
         refined.mlir_module(),
+        conversions.bytecode_of(jax.jit(refined.call).lower(X, X).compiler_ir()),
         lower(f, X, X),
         xc.Computation.from_any(lowered).proto,
     ):

@@ -48,7 +48,7 @@ def test_a_slice_has_one_answer_each(half: int, sides: list[Side]) -> None:
 def test_every_opcode_is_drawn() -> None:
     # Those of probes are drawn from their table; graphs mix all but those that are named.
     assert {*PROBES} == {*Opcode} - {*UNDEFINED}
-    assert {*PROBES} > {*UNMIXED} > {*UNPROBED}
+    assert {*PROBES} > {*UNMIXED} | {*UNPROBED}
     # The steps of elementwise operations draw from the tables of these.
     mixed = {str(opcode) for opcode in (*UNARY, *BINARY)}
     for seed in range(250):

@@ -173,6 +173,15 @@ def test_refuses(damage: Callable[[Proto], None], words: list[str]) -> None:
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
+@pytest.mark.parametrize("dimensions", [[], [1], [0, 1], [1, 0]])
+def test_a_map_is_of_all_dimensions_whichever_its_message_names(dimensions: list[int]) -> None:
+    root = "x = f32[2,3] parameter(0) ROOT m = f32[2,3] map(x), to_apply=f"
+    proto = parse_hlo(f"f {{ ROOT a = f32[] parameter(0) }} ENTRY e {{ {root} }}")
+    (mapped,) = (i for c in proto.computations for i in c.instructions if i.opcode == "map")
+    mapped.dimensions[:] = dimensions
+    assert import_module(proto).entry.root.attributes.dimensions == (0, 1)
+
+
 def test_an_opcode_that_is_not_offered_is_unimplemented() -> None:
     proto = parse_hlo(VECTOR_LOOP)
     _part(proto, "wide").opcode = "shuffle"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Repeated
+from xla_contract.ops.attribute_fields import Repeated, Special
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import check_takes, exactly, listed, require_array
 from xla_contract.types.shape import ProgramShape, Shape
@@ -13,9 +13,15 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MapAttributes:
-    """The mapped dimensions, which must be all of them in order."""
+    """The mapped dimensions, which must be all of them in order.
 
-    dimensions: Annotated[tuple[int, ...], Repeated("dimensions")] = ()
+    A message maps all of them, whichever it names, as in XLA.
+    """
+
+    dimensions: Annotated[
+        tuple[int, ...],
+        Special(lambda _, shape: tuple(range(shape.rank)), Repeated("dimensions").write),
+    ] = ()
 
 
 def infer_map(

@@ -5,6 +5,7 @@ Semantics: XLA's RngBitGenerator and RngBitGeneratorExpander. The state is a key
 
 import dataclasses
 import enum
+import operator
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -28,6 +29,8 @@ class RandomAlgorithm(enum.IntEnum):
 
 
 def _bits_in(shape: Shape) -> Shape:
+    if shape.is_array:
+        return shape.without_layout()
     if not shape.is_tuple or len(shape.tuple_shapes) != 2:
         raise ShapeError(f"the result must be a state and bits, got {shape.without_layout()}")
     return shape.tuple_shapes[1].without_layout()
@@ -35,10 +38,11 @@ def _bits_in(shape: Shape) -> Shape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RngBitGeneratorAttributes:
-    """The generator, and the shape of the bits, without layout."""
+    """The generator, the shape of the bits, without layout, and if the next state is a result."""
 
     algorithm: Annotated[RandomAlgorithm, EnumMember("rng_algorithm", RandomAlgorithm)]
     shape: Annotated[Shape, Declared(_bits_in)]
+    has_state: Annotated[bool, Declared(operator.attrgetter("is_tuple"))] = True
 
 
 UNSIGNED_OF_WIDTH = {t.bit_width: t for t in ElementType if t.is_array and t.is_unsigned_integer}
@@ -57,7 +61,7 @@ _BITS = TypeSet(
 def infer_rng_bit_generator(
     operands: Sequence[Shape], attributes: RngBitGeneratorAttributes
 ) -> Shape:
-    """Return (state, bits).
+    """Return (state, bits), or the bits alone.
 
     The state is u64[2], key and counter, or for Philox u64[3], whose counter has 128 bits.
 
@@ -81,4 +85,5 @@ def infer_rng_bit_generator(
     expect_type(shape, _BITS, "the random bits")
     if not shape.is_static:
         raise ShapeError(f"random bits must have a static shape, got {shape.without_layout()}")
-    return Shape.tuple_of([state.without_layout(), shape.without_layout()])
+    bits = shape.without_layout()
+    return Shape.tuple_of([state.without_layout(), bits]) if attributes.has_state else bits

@@ -55,7 +55,7 @@ def lower_rng_bit_generator(
         lowering.add(build(i.name, attributes, form.dimensions[0], (state, after, bits)))
     else:
         lowering.copy(after, state)
-    return after, bits
+    return (after, bits) if attributes.has_state else bits
 
 
 class RandomKernel:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     PaddingConfig,
@@ -180,6 +181,10 @@ STRING = AttributeKind(
 )
 SHAPE = AttributeKind(str, lambda reader: reader.shape())
 SHAPES = in_braces(SHAPE)
+_Precision = xla_data_pb2.PrecisionConfig.Precision
+PRECISIONS = in_braces(
+    words({number: name.lower() for name, number in _Precision.items()}, any_case=True)
+)
 WINDOW = AttributeKind(lambda window: str(window) if window.dimensions else "{}", _read_window)
 PADDING = AttributeKind(str, _read_padding)
 DIM_LABELS = AttributeKind(str, _read_dim_labels)

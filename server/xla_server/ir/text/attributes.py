@@ -68,14 +68,14 @@ def read_attributes(
         seen.add(name)
         kinds = (each.kind for form in forms for each in form.attributes if each.name == name)
         kind = next(kinds, None)
-        if kind is not None:
+        if name in IGNORED or any(name in form.ignored for form in forms):
+            reader.ignore_value()
+        elif kind is not None:
             read.values[name] = kind.read(reader)
         elif any(name in form.call_names for form in forms):
             read.called[name] = _read_computations(reader, read_called)
         elif name == "control-predecessors":
             read.predecessors = tuple(reader.braced(lambda: _read_known(reader, known)))
-        elif name in IGNORED:
-            reader.ignore_value()
         elif not read_decoration(reader, name, read.decoration):
             reader.refuse("the opcode must have the attribute", repr(name), start)
     return read

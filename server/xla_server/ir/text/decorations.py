@@ -9,13 +9,24 @@ from google.protobuf.message import Message
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
 from xla_contract.wire.dimension_numbers_proto import record_from_proto, record_to_proto
+from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 from xla_server.ir.text import attribute_kinds as kinds
+from xla_server.ir.text.literals import print_literal, read_literal
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
 IGNORED = frozenset(
-    {"origin", "original_value", "statistics", "mode", "conv_kind", "inferred_dimension"}
+    {
+        "origin",
+        "original_value",
+        "statistics",
+        "mode",
+        "conv_kind",
+        "convolution_kind",
+        "inferred_dimension",
+        "sparsity_config",
+    }
 )
 """Attributes of other writers that are skipped: they do not change the value."""
 
@@ -141,6 +152,15 @@ def _read_aliasing(reader: HloReader) -> list[xla_data_pb2.OutputOperandAliasing
     return reader.braced(read_alias)
 
 
+def _literal_text(proto: xla_data_pb2.LiteralProto) -> str:
+    literal = literal_from_proto(proto)
+    return f"{literal.shape} {print_literal(literal)}"
+
+
+def _read_literal(reader: HloReader) -> xla_data_pb2.LiteralProto:
+    return literal_to_proto(read_literal(reader, reader.shape()))
+
+
 def _converted(
     kind: kinds.AttributeKind, from_proto: Callable[[Any], Any], to_proto: Callable[..., Any]
 ) -> kinds.AttributeKind:
@@ -167,6 +187,13 @@ _DECORATIONS: Mapping[str, kinds.AttributeKind] = {
         lambda numbers: record_to_proto(numbers, xla_data_pb2.ConvolutionDimensionNumbers()),
     ),
     "feature_group_count": kinds.INTEGER,
+    "batch_group_count": kinds.INTEGER,
+    "operand_precision": _converted(
+        kinds.PRECISIONS,
+        lambda proto: proto.operand_precision if any(proto.operand_precision) else (),
+        lambda numbers: xla_data_pb2.PrecisionConfig(operand_precision=numbers),
+    ),
+    "literal": kinds.AttributeKind(_literal_text, _read_literal),
     "is_composite": kinds.BOOL,
     "is_host_transfer": kinds.BOOL,
     "padding_type": _enumerated(xla_data_pb2.PaddingType),
@@ -191,11 +218,16 @@ _DECORATIONS: Mapping[str, kinds.AttributeKind] = {
 }
 _FIELDS = {
     "dim_labels": "convolution_dimension_numbers",
+    "operand_precision": "precision_config",
     "schedule": "custom_call_schedule",
     "output_to_operand_aliasing": "output_operand_aliasing",
     "operand_layout_constraints": "operand_shapes_with_layout",
 }
 """Fields of the message that are not named as their attributes."""
+
+
+_SILENT = {("feature_group_count", "1"), ("batch_group_count", "1")}
+"""Texts that are left out: some writers set these fields always."""
 
 
 def decoration_texts(proto: hlo_pb2.HloInstructionProto) -> Iterator[str]:
@@ -204,8 +236,8 @@ def decoration_texts(proto: hlo_pb2.HloInstructionProto) -> Iterator[str]:
     for name, kind in _DECORATIONS.items():
         field = _FIELDS.get(name, name)
         text = kind.write(getattr(proto, field)) if field in present else "{}"
-        # Some writers set messages that state nothing, and group counts of 1.
-        if text != "{}" and (name, text) != ("feature_group_count", "1"):
+        # Some writers set messages that state nothing.
+        if text != "{}" and (name, text) not in _SILENT:
             yield f"{name}={text}"
 
 

@@ -195,16 +195,20 @@ def _array(reader: HloReader, items: list[Any], element_type: ElementType, start
         parts = _array(reader, [part for pair in items for part in pair], component, start)
         return parts.view(element_type.dtype)
     if element_type is ElementType.PRED:
-        numbers = [_TRUTH.get(item) for item in items]
-        if None in numbers:
-            _refuse(reader, items[numbers.index(None)], element_type, start)
-        return np.array(numbers, np.bool_)
+        truths = [_truth(reader, item, start) for item in items]
+        return np.array(truths, np.bool_)
     if element_type.is_integer:
         return _integers(reader, items, element_type, start)
     return _floats(reader, items, element_type, start)
 
 
-_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+def _truth(reader: HloReader, item: str, start: int) -> bool:
+    """Return what an element of type pred says; a whole number says whether it is not 0."""
+    if item in ("true", "false"):
+        return item == "true"
+    if _WHOLE.fullmatch(item) is None:
+        _refuse(reader, item, ElementType.PRED, start)
+    return int(item) != 0
 
 
 def _integers(reader: HloReader, items: list[str], element_type: ElementType, start: int) -> Array:
@@ -214,11 +218,16 @@ def _integers(reader: HloReader, items: list[str], element_type: ElementType, st
     numbers = list(map(int, items))
     numbers_of: Any = ml_dtypes.iinfo
     limits = numbers_of(element_type.dtype)
+    # XLA reads numbers into 64 bits: in both types of that width they may have either's sign.
+    wide = element_type.bit_width == 64
+    low, high = (-(1 << 63), (1 << 64) - 1) if wide else (limits.min, limits.max)
     for number in numbers:
-        if not limits.min <= number <= limits.max:
+        if not low <= number <= high:
             _refuse(reader, str(number), element_type, start)
-    wide = np.array(numbers, np.uint64 if element_type.is_unsigned_integer else np.int64)
-    return wide.astype(element_type.dtype)
+    if wide:
+        bits = np.array([number % (1 << 64) for number in numbers], np.uint64)
+        return bits.view(element_type.dtype)
+    return np.array(numbers, np.int64).astype(element_type.dtype)
 
 
 def _floats(reader: HloReader, items: list[str], element_type: ElementType, start: int) -> Array:

@@ -36,7 +36,7 @@ _SHAPED = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
 
 _ENTRY = re.compile(r"ENTRY(?=[\s%])")
 _ROOT = re.compile(r"ROOT(?=[\s%])")
-_SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
+_SHAPE = re.compile(r"b?\(|[a-z][a-z0-9]*\[")
 _CALL = re.compile(r"[a-z][a-z0-9\-]*\(")
 """The beginning, after its shape, of an operand that is itself an instruction."""
 
@@ -127,9 +127,16 @@ class _Parser:
 
     def _stated_result(self) -> Shape:
         """Read a signature, whose parameters do not matter, as in XLA's parser."""
-        self._reader.enclosed("(", ")")
-        self._reader.expect("->")
-        return self._reader.shape()
+        reader = self._reader
+
+        def parameter() -> None:
+            reader.name("the name of a parameter")
+            reader.skip(":")
+            reader.shape()
+
+        reader.listed("(", parameter, ")")
+        reader.expect("->")
+        return reader.shape()
 
     def _body(self, name: str, start: int) -> HloComputation:
         """Read the instructions of a computation, in braces; its name is at `start`."""
@@ -244,7 +251,7 @@ class _Parser:
             instruction.attributes = ConstantAttributes(read_literal(reader, instruction.shape))
         elif not reader.peek(")"):
             operands = [self._operand(known, nesting)]
-            while reader.skip(","):
+            while reader.skip(",") and not reader.peek(")"):
                 operands.append(self._operand(known, nesting))
             instruction.operands = tuple(operands)
         reader.expect(")")

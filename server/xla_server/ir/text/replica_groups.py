@@ -32,6 +32,7 @@ def _read_groups(reader: HloReader) -> ReplicaGroups:
     if reader.peek("mesh["):
         axes = xla_data_pb2.MeshAxesReplicaGroupListProto()
         read_mesh(reader, axes.mesh)
+        reader.skip(",")
         axes.axes.extend(read_axes(reader, axes.mesh))
         statement = axes.SerializeToString(deterministic=True)
         with reader.locating(start):

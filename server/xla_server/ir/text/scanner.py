@@ -140,22 +140,18 @@ class HloReader(ShapeReader):
 
     def dictionary(self) -> bytes:
         """The text from a { to the } that closes it, as it stands."""
-        return self.enclosed("{", "}").encode(errors="replace")
-
-    def enclosed(self, opening: str, closing: str) -> str:
-        """The text from one mark to the other that closes it, as it stands."""
         self.space()
         start = self.at
-        self.expect(opening)
+        self.expect("{")
         depth = 1
         while depth:
             mark = _STRUCTURE.search(self.text, self.at)
             if mark is None:
                 self.at = start
-                self.fail(f"a {closing} for every {opening} is")
+                self.fail("a } for every { is")
             self.at = mark.end()
-            depth += (mark[0] == opening) - (mark[0] == closing)
-        return self.text[start : self.at]
+            depth += (mark[0] == "{") - (mark[0] == "}")
+        return self.text[start : self.at].encode(errors="replace")
 
     def ignore_value(self) -> None:
         """Skip the value of an attribute that does not matter, up to the comma after it."""

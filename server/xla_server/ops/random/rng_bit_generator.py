@@ -18,7 +18,7 @@ from xla_server.ops.numerics.counter_generators import Words, philox, three_fry
 def evaluate_rng_bit_generator(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """The state moved on, and the bits, cut down to their low ones in types under 32 bits."""
+    """The state moved on, if asked for, and the bits, the low ones in types under 32 bits."""
     attributes: rng_bit_generator.RngBitGeneratorAttributes = instruction.attributes
     state = [int(word) for word in cast(Array, operands[0])]
     element, sizes = attributes.shape.element_type, attributes.shape.dimensions
@@ -28,7 +28,8 @@ def evaluate_rng_bit_generator(
     else:
         state, bits = philox_bits(state, sizes, wide, frame)
     narrowed = bits.astype(rng_bit_generator.UNSIGNED_OF_WIDTH[element.bit_width].dtype, copy=False)
-    return np.array(state, np.uint64), narrowed.view(element.dtype)
+    drawn = narrowed.view(element.dtype)
+    return (np.array(state, np.uint64), drawn) if attributes.has_state else drawn
 
 
 def _three_fry(

@@ -164,7 +164,18 @@ def _divides_by_a_constant_inside(j: "Judgement") -> Any:
         for inner in called.instructions
         for part in _inside(inner)
     )
-    if not divides or not is_inexact(j.expected):
+    return divides and _is_a_few_units_off(j)
+
+
+def _divides_by_a_repeated_number(j: "Judgement") -> Any:
+    """Where a quotient is few units off."""
+    if j.instruction.opcode is not Opcode.DIVIDE:
+        return False
+    return j.instruction.operands[1].opcode is Opcode.BROADCAST and _is_a_few_units_off(j)
+
+
+def _is_a_few_units_off(j: "Judgement") -> Any:
+    if not is_inexact(j.expected):
         return False
     with np.errstate(all="ignore"):
         distance = np.abs(wide(j.actual) - wide(j.expected))
@@ -244,6 +255,12 @@ KNOWN = (
         "jaxlib",
         "a division by a constant is a product with its reciprocal, which is rounded twice",
         _divides_by_a_constant_inside,
+    ),
+    Known(
+        "jaxlib",
+        "a division by a number that is repeated is a product with its reciprocal, which is "
+        "rounded twice",
+        _divides_by_a_repeated_number,
     ),
     Known(
         "jaxlib",

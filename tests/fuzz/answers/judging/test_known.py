@@ -276,6 +276,18 @@ CASES: dict[str, tuple[HloInstruction, Answers]] = {
         instruction("f32[1] f32[1]", "f32[1] map(p0, p1), dimensions={0}, to_apply=divide_by"),
         reported([F32([1]), F32([1])], F32([1]), np.nextafter(F32([1]), F32([2]))),
     ),
+    "division by a repeated number": (
+        instruction("f32[1] f32[]", "f32[1] divide(p0, f32[1] broadcast(p1))"),
+        excused([F32([1]), F32([1])], F32([1]), np.nextafter(F32([1]), F32([2]))),
+    ),
+    "another quotient by a repeated number": (
+        instruction("f32[1] f32[]", "f32[1] divide(p0, f32[1] broadcast(p1))"),
+        reported([F32([1]), F32([1])], F32([1]), F32([1.001])),
+    ),
+    "division by an array": (
+        instruction("f32[1] f32[1]", "f32[1] divide(p0, p1)"),
+        reported([F32([1]), F32([1])], F32([1]), np.nextafter(F32([1]), F32([2]))),
+    ),
     "power with a large exponent": (
         instruction("u32[1] u32[1]", "u32[1] power(p0, p1)"),
         excused([np.uint32([3]), np.uint32([2**32 - 3])], np.uint32([0]), np.uint32([2545165805])),

@@ -61,6 +61,12 @@ MODULES: dict[str, tuple[str, str, str, list[Any]]] = {
         "f64[100] map(p0), dimensions={0}, to_apply=g",
         [np.random.default_rng(1).standard_normal(100)],
     ),
+    "a division by a number that is repeated": (
+        "",
+        "f32[100] f32[]",
+        "f32[100] divide(p0, k)\n k = f32[100] broadcast(p1), dimensions={}",
+        [np.random.default_rng(1).standard_normal(100).astype(F32), F32(-0.7)],
+    ),
     "a stochastic-convert scales fractions": (
         "",
         "f8e4m3fnuz[2] u8[2]",

@@ -50,9 +50,9 @@ _HALVES = "is one of two halves, which only make sense together"
 
 UNMIXED: Mapping[Opcode, str] = MappingProxyType(
     {
-        **UNPROBED,
+        **{opcode: UNPROBED[opcode] for opcode in (Opcode.INFEED, Opcode.OUTFEED)},
+        **{opcode: UNPROBED[opcode] for opcode in (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)},
         Opcode.ADD_DEPENDENCY: _ORDERS,
-        Opcode.AFTER_ALL: "gives a token",
         Opcode.ALL_GATHER: _COPIES,
         Opcode.ALL_GATHER_DONE: _HALVES,
         Opcode.ALL_GATHER_START: _HALVES,

@@ -10,7 +10,7 @@ from tests.fuzz.answers.steps.graph import FreeGraph
 from tests.property.random_programs.graphs import FLOATS, INTEGERS, KINDS, Graph, Node, Step
 from xla_client import Builder, ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -113,12 +113,15 @@ def top_k_call(graph: Graph) -> Node | None:
 
 
 def random_bits(graph: Graph) -> Node | None:
-    """Bits of a generator and its next state."""
+    """Bits of a generator, and mostly its next state."""
     algorithm = graph.chance.choice((RandomAlgorithm.THREE_FRY, RandomAlgorithm.PHILOX))
     length = 2 if algorithm is RandomAlgorithm.THREE_FRY else 3
     state = graph.shaped(E.U64, (length,))
     sizes = [graph.chance.choice((0, 1, 3, 8)) for _ in range(graph.chance.randint(0, 2))]
     shape = Shape.array(graph.chance.choice(_BITS[:4]), sizes)
+    if graph.chance.random() < 0.3:
+        alone = RngBitGeneratorAttributes(algorithm, shape, has_state=False)
+        return Node(graph.builder.instruction(Opcode.RNG_BIT_GENERATOR, [state.op], alone))
     pair = ops.rng_bit_generator(algorithm, state.op, shape)
     graph.nodes.append(Node(ops.get_tuple_element(pair, 0)))
     return Node(ops.get_tuple_element(pair, 1))
@@ -186,6 +189,25 @@ _DYNAMIC = (
 )
 
 
+def transfer(graph: Graph) -> Node | None:
+    """A call that sends an array, or a tuple of several, and receives it on the same channel."""
+    assert isinstance(graph, FreeGraph)
+    if graph.is_for_jaxlib:
+        return None
+    arrays = [graph.any() for _ in range(graph.chance.choice((1, 1, 2, 3)))]
+    builder = Builder(f"transfer{next(graph.names)}")
+    shapes = [Shape.array(array.kind, array.sizes) for array in arrays]
+    values = [builder.parameter(number, shape) for number, shape in enumerate(shapes)]
+    data = values[0] if len(values) == 1 else ops.tuple(values)
+    channel = 1 + next(graph.names)
+    ops.send(data, channel)
+    received = ops.recv(builder, data.shape, channel)
+    found = ops.call(builder.build(received), [array.op for array in arrays])
+    if len(arrays) == 1:
+        return Node(found)
+    return Node(ops.get_tuple_element(found, graph.chance.randrange(len(arrays))))
+
+
 def ordering(graph: Graph) -> Node | None:
     """Operations that give their operand back."""
     node = graph.any()
@@ -208,6 +230,7 @@ STEPS: tuple[Step, ...] = (
     random_bits,
     batch_norm,
     dynamic_sizes,
+    transfer,
     ordering,
     large_line,
 )

@@ -129,19 +129,24 @@ def cholesky(graph: Graph) -> Node | None:
     """The factor of well conditioned matrices."""
     kind = graph.chance.choice((E.F32, E.F64, E.C64, E.C128))
     size = graph.chance.choice((1, 2, 5, 9))
-    return Node(ops.cholesky(_definite(graph, kind, size).op, graph.chance.random() < 0.5))
+    a = _definite(graph, kind, _batch(graph), size)
+    return Node(ops.cholesky(a.op, graph.chance.random() < 0.5))
 
 
 def triangular_solve(graph: Graph) -> Node | None:
     """The solution of triangular systems."""
     kind = graph.chance.choice((E.F32, E.F64, E.C64, E.C128))
-    size, count = graph.chance.choice((1, 2, 5, 9)), graph.chance.randint(1, 4)
-    left = graph.chance.random() < 0.5
-    a = _definite(graph, kind, size)
-    b = _ordinary(graph, kind, (size, count) if left else (count, size))
+    size, count = graph.chance.choice((1, 2, 5, 9)), graph.chance.randint(0, 4)
+    left, batch = graph.chance.random() < 0.5, _batch(graph)
+    a = _definite(graph, kind, batch, size)
+    b = _ordinary(graph, kind, (*batch, size, count) if left else (*batch, count, size))
     lower, unit = (graph.chance.random() < 0.5 for _ in range(2))
     how = graph.chance.choice((Transpose.NO_TRANSPOSE, Transpose.TRANSPOSE, Transpose.ADJOINT))
     return Node(ops.triangular_solve(a.op, b.op, left, lower, unit, how))
+
+
+def _batch(graph: Graph) -> tuple[int, ...]:
+    return graph.chance.choice(((), (), (3,), (2, 2), (0,)))
 
 
 def _ordinary(graph: Graph, kind: E, sizes: object) -> Node:
@@ -149,11 +154,11 @@ def _ordinary(graph: Graph, kind: E, sizes: object) -> Node:
     return graph.argument(graph.array(kind, sizes, special=False))  # type: ignore[arg-type]
 
 
-def _definite(graph: Graph, kind: E, size: int) -> Node:
+def _definite(graph: Graph, kind: E, batch: tuple[int, ...], size: int) -> Node:
     assert isinstance(graph, FreeGraph)
-    wide = graph.array(kind, (size, size), special=False).astype(np.complex128)
+    wide = graph.array(kind, (*batch, size, size), special=False).astype(np.complex128)
     wide = np.clip(wide.real, -2, 2) + 1j * np.clip(wide.imag, -2, 2)
-    product = wide @ wide.conj().T / size + 2 * np.eye(size)
+    product = wide @ wide.conj().swapaxes(-1, -2) / size + 2 * np.eye(size)
     return graph.argument((product if kind.is_complex else product.real).astype(kind.dtype))
 
 

@@ -54,6 +54,19 @@ def drawn(algorithm: RandomAlgorithm, state: Op, shape: Shape) -> list[Op]:
     return [ops.get_tuple_element(pair, 0), ops.get_tuple_element(pair, 1)]
 
 
+@pytest.mark.parametrize("algorithm", RandomAlgorithm)
+def test_bits_without_the_state(
+    assert_same: Callable[..., None], algorithm: RandomAlgorithm
+) -> None:
+    def function(state: Op) -> Op:
+        alone = RngBitGeneratorAttributes(algorithm, Shape.parse("u32[7]"), has_state=False)
+        bits = state.builder.instruction(Opcode.RNG_BIT_GENERATOR, [state], alone)
+        both = drawn(algorithm, state, Shape.parse("u32[7]"))
+        return ops.tuple([bits, ops.eq(bits, both[1])], state.builder)
+
+    assert_same(function, np.array([KEY, 5], np.uint64))
+
+
 @pytest.mark.parametrize("number", range(len(PAIRS)))
 def test_every_shape(assert_same: Callable[..., None], number: int) -> None:
     """In the slice a state has every second of the shapes."""

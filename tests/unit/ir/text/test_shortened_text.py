@@ -87,6 +87,7 @@ def test_a_shape_that_is_absent_is_inferred(text: str) -> None:
         "operand_precision={HIGH,DEFAULT}",
         "f32[2,3] map(x, x), to_apply=sum",
         "f32[3,2] reshape(x), inferred_dimension=0",
+        "add(x, x, )",
         *sorted(INFERRED.keys() - OURS_ALONE),
     ],
 )
@@ -114,6 +115,15 @@ def test_a_text_may_be_a_computation_alone() -> None:
     module = parse_module("double { x = f32[4] parameter(0) ROOT y = add(x, x) }")
     assert str(module.entry.program_shape.result) == "f32[4]"
     assert parse_module("ENTRY %e (x: f32[4]) -> f32[4] { ROOT x = f32[4] parameter(0) }")
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["(x: f32[4] /* ) ( */) -> f32[4]", "(x f32[4] // )\n) -> f32[4]", "(x: (f32[])) -> f32[4]"],
+)
+def test_a_signature_may_hold_comments(signature: str) -> None:
+    text = f"ENTRY e {signature} {{ ROOT x = f32[4] parameter(0) }}"
+    assert _digest(parse_module(text)) == _digest(_xla(text))
 
 
 REFUSED = {

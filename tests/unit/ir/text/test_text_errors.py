@@ -37,9 +37,11 @@ CASES = {
     "ROOT r = f32[4] negate(x)": "an instruction or } is needed in HLO text, got the end at 4:28",
     "ROOT r = f32[4] all-gather(x), dimensions={0}, replica_groups=[2,2]<=[3] }": "all-gather %r: "
     "an iota must be reshaped to its 4 ids, got {3} at 4:65",
+    "ROOT r = b(f32[4]) custom-call(x) }": "an array, a tuple or a token (values are no buffers) "
+    "is needed in HLO text, got 'b(f32[4]) custom-cal' at 4:12",
     "ROOT r = f32[4]{1} negate(x) }": "got {1} for rank 1 at 4:19",
-    "ROOT r = u32[4] rng-bit-generator(x), algorithm=rng_default }": "rng-bit-generator %r: "
-    "the result must be a state and bits, got u32[4] at 4:19",
+    "ROOT r = (u32[4]) rng-bit-generator(x), algorithm=rng_default }": "rng-bit-generator %r: "
+    "the result must be a state and bits, got (u32[4]) at 4:21",
 }
 
 
@@ -61,8 +63,10 @@ WHOLE = {
     "HloModule m\nf { }": "a computation must have an instruction, got none at 2:1",
     "HloModule m\nf (a: f32[2]) -> f32[2] { a = f32[3] parameter(0) }": "a computation must have "
     "the result stated before it, f32[2], got f32[3] at 2:1",
-    "HloModule m\nf (a: f32[2] -> f32[2] { a = f32[2] parameter(0) }": "a ) for every ( is needed "
-    "in HLO text, got '(a: f32[2] -> f32[2]' at 2:3",
+    "HloModule m\nf (a: f32[2] -> f32[2] { a = f32[2] parameter(0) }": "',' is needed in HLO text, "
+    "got '-> f32[2] { a = f32[' at 2:14",
+    "HloModule m\nf (f32[2]) -> f32[2] { a = f32[2] parameter(0) }": "an element type or ( is "
+    "needed in HLO text, got '[2]) -> f32[2] { a =' at 2:7",
     "HloModule m\nf { "
     + "a = f32[] map(), to_apply={ " * 65
     + "a =": "at most 64 computations inside of computations are needed",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.corpus.hlo_text import parse_hlo
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal, storage
 from xla_contract.types.shape import Shape
@@ -86,10 +87,10 @@ def test_tuples_nest() -> None:
     [
         ("f32[2,2]", "{ {1, 2}, { -.5, 1e3 } }", [[1, 2], [-0.5, 1000]]),
         ("f32[2,1,2]", "{{ /*i0=0*/ {1, 2} }, // one\n {{3,4}}}", [[[1, 2]], [[3, 4]]]),
-        ("pred[3]", "{true, 0, 1}", [True, False, True]),
+        ("pred[5]", "{true, 0, 1, 7, -1}", [True, False, True, True, True]),
         ("c64[2]", "{(1, -2), 3}", [1 - 2j, 3]),
-        ("s64[1]", "{-9223372036854775808}", [-(2**63)]),
-        ("u64[1]", "{18446744073709551615}", [2**64 - 1]),
+        ("s64[2]", "{-9223372036854775808, 18446744073709551615}", [-(2**63), -1]),
+        ("u64[3]", "{18446744073709551615, -1, -9223372036854775808}", [2**64 - 1] * 2 + [2**63]),
         ("f32[0,3]", "{}", np.zeros((0, 3))),
         ("f32[2,0]", "{ {}, {} }", np.zeros((2, 0))),
     ],
@@ -97,6 +98,28 @@ def test_tuples_nest() -> None:
 def test_the_ways_of_writing(shape: str, text: str, expected: Any) -> None:
     read = read_literal(HloReader(text), Shape.parse(shape))
     assert np.array_equal(read.value, np.array(expected, read.value.dtype))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pred[3] {true, 7, -1}", "u64[2] {-1, -9223372036854775808}", "s64[1] {18446744073709551615}"],
+)
+def test_numbers_are_read_into_64_bits_as_in_xla(text: str) -> None:
+    shape, _, elements = text.partition(" ")
+    proto = parse_hlo(f"ENTRY e {{ ROOT c = {shape} constant({elements}) }}")
+    theirs = literal_from_proto(proto.computations[0].instructions[0].literal)
+    ours = read_literal(HloReader(elements), Shape.parse(shape))
+    assert np.array_equal(ours.value, theirs.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pred[] 0.5", "u64[] -9223372036854775809", "s64[] 18446744073709551616", "u32[] -1"],
+)
+def test_what_does_not_fit_is_refused(text: str) -> None:
+    shape, _, element = text.partition(" ")
+    with pytest.raises(InvalidArgumentError, match="the elements must be values of"):
+        read_literal(HloReader(element), Shape.parse(shape))
 
 
 def test_signed_zero_and_nans_are_distinguished() -> None:

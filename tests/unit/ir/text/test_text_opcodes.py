@@ -51,7 +51,12 @@ TEXTS: tuple[tuple[str, ...], ...] = (
         "fresh = token[] get-tuple-element(fed), index=1",
         "more = token[] after-all(after, fresh)",
     ),
-    (f"f32[4] ragged-all-to-all(x0, x0, i, i, i, i), {GROUPS}", "i = s32[2] constant({1, 2})"),
+    (
+        f"f32[4] ragged-all-to-all(x0, x0, i, i, i, i), {GROUPS}, dimensions={{0}}",
+        "i = s32[2] constant({1, 2})",
+    ),
+    ("f32[4] map(x0, x0), dimensions={}, to_apply=add",),
+    ("u32[6] rng-bit-generator(s), algorithm=rng_three_fry", "s = u64[2] constant({1, 2})"),
     (
         "(f32[4], f32[]) scan(x0, z), dimensions={0}, num_carries=1, is_reverse=true, "
         "is_associative=true, to_apply=both",
@@ -75,7 +80,8 @@ TEXTS: tuple[tuple[str, ...], ...] = (
         'to_apply=add, metadata={op_name="w"}',
     ),
     (
-        "f32[1,2,1] convolution(a, k), window={size=3 rhs_reversal=1}, dim_labels=b0f_0io->b0f",
+        "f32[1,2,1] convolution(a, k), window={size=3 rhs_reversal=1}, dim_labels=b0f_0io->b0f, "
+        "convolution_kind=fprop",
         "a = f32[1,4,1] reshape(x0)",
         "k = f32[3,1,1] constant({{{1}}, {{2}}, {{3}}})",
     ),
@@ -84,6 +90,11 @@ TEXTS: tuple[tuple[str, ...], ...] = (
         'f32[4] custom-call(x0), custom_call_target="f", called_computations={add, mul}, '
         'window={size=3}, dim_labels=b0f_0io->b0f, feature_group_count=2, backend_config="a\\"b"',
     ),
+    (
+        'f32[4] custom-call(x0), custom_call_target="f", batch_group_count=2, '
+        "operand_precision={highest}, literal=s32[2]{0} {1, 2}",
+    ),
+    ('f32[4] custom-call(x0), custom_call_target="f", literal=f32[] 1.5',),
     (
         "f32[2,4] batch-norm-inference(b, x0, x0, x0, x0), epsilon=0.1, feature_index=1",
         "b = f32[2,4] broadcast(x0), dimensions={1}",

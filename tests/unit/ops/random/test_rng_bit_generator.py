@@ -109,3 +109,12 @@ def test_the_builder_gives_unsigned_bits(requested: str, given: str) -> None:
     state = Builder("draw").parameter(0, Shape.parse("u64[2]"))
     found = ops.rng_bit_generator(THREE_FRY, state, Shape.parse(requested))
     assert str(found.shape) == f"(u64[2], {given})"
+
+
+@pytest.mark.parametrize("algorithm", RandomAlgorithm)
+def test_the_bits_may_be_the_only_result(algorithm: RandomAlgorithm) -> None:
+    state = np.array([3, 4], np.uint64)
+    pair = result_of(Opcode.RNG_BIT_GENERATOR, state, attributes=asking(algorithm, "u32[5]"))
+    alone = RngBitGeneratorAttributes(algorithm, Shape.parse("u32[5]"), has_state=False)
+    bits = result_of(Opcode.RNG_BIT_GENERATOR, state, attributes=alone)
+    np.testing.assert_array_equal(bits, pair[1])

@@ -20,18 +20,13 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.form import REQUIRED, Attribute, Nested, Row, fields
 
-_PRECISIONS = {
-    number: name.lower() for name, number in xla_data_pb2.PrecisionConfig.Precision.items()
-}
 _ALGORITHMS = {
     number: name.removeprefix("ALG_").lower()
     for name, number in xla_data_pb2.PrecisionConfig.Algorithm.items()
 }
 _PRECISION = (
     # An attribute that is absent from the text is the default of both operands.
-    Attribute(
-        "operand_precision", kinds.in_braces(kinds.words(_PRECISIONS, any_case=True)), (0, 0)
-    ),
+    Attribute("operand_precision", kinds.PRECISIONS, (0, 0)),
     Attribute("algorithm", kinds.words(_ALGORITHMS, any_case=True), 0),
 )
 _CONTRACTION = Nested(
@@ -95,6 +90,8 @@ COMPOUND: dict[Opcode, Row] = {
     Opcode.MAP: fields(
         Attribute("dimensions", kinds.INTEGERS, (), always=True, of_operands=_all_dimensions),
         calls=("to_apply",),
+        # Whatever they say, all dimensions are mapped.
+        ignored=("dimensions",),
     ),
     Opcode.RAGGED_DOT: fields(
         _CONTRACTION,

@@ -50,7 +50,7 @@ class Form:
     of an instruction with this declared shape. `calls` are the attributes that name the called
     computations, in the order of the opcode; `call_list` is one that names all of them in braces,
     and `call_aliases` are those that may name them one by one instead. `of_shape` is
-    what the record has of the declared shape.
+    what the record has of the declared shape. `ignored` are attributes that mean nothing.
     """
 
     attributes: tuple[Attribute, ...] = ()
@@ -60,6 +60,7 @@ class Form:
     call_list: str = ""
     call_aliases: tuple[str, ...] = ()
     of_shape: OfShape = OfShape.NOTHING
+    ignored: tuple[str, ...] = ()
 
     @property
     def call_names(self) -> tuple[str, ...]:
@@ -98,17 +99,17 @@ def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
     }
 
 
-def fields(*written: Field, **calls: Any) -> Row:
+def fields(*written: Field, **others: Any) -> Row:
     """Return a row for records of which these are the first fields in the text.
 
     Fields that the contract takes from the declared shape are not listed; all other fields have
-    their defaults. `calls` are the fields of Form about called computations.
+    their defaults. `others` are fields of Form that do not follow from the record.
     """
-    return lambda definition: _record_form(definition, written, calls)
+    return lambda definition: _record_form(definition, written, others)
 
 
 def _record_form(
-    definition: OpDefinition, fields: Sequence[Field], calls: Mapping[str, Any]
+    definition: OpDefinition, fields: Sequence[Field], others: Mapping[str, Any]
 ) -> Form:
     record = definition.attributes
     fields_by_name = dict(zip(record.__match_args__, definition.fields, strict=True))
@@ -141,7 +142,7 @@ def _record_form(
         lambda given: [functools.reduce(getattr, path, given) for path in paths],
         make,
         of_shape=_of_shape(declared.values(), fields),
-        **calls,
+        **others,
     )
 
 

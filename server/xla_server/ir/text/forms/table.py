@@ -75,7 +75,7 @@ _COLLECTIVES: dict[Opcode, Row] = {
     Opcode.COLLECTIVE_REDUCE: fields(_PARTICIPANTS, calls=("to_apply",)),
     Opcode.COLLECTIVE_PERMUTE: fields(*_PERMUTE),
     Opcode.COLLECTIVE_PERMUTE_START: fields(*_PERMUTE, _context),
-    Opcode.RAGGED_ALL_TO_ALL: fields(_PARTICIPANTS),
+    Opcode.RAGGED_ALL_TO_ALL: fields(_PARTICIPANTS, ignored=("dimensions",)),
     Opcode.REDUCE_SCATTER: fields(_DIMENSION, _parts(None), _PARTICIPANTS, calls=("to_apply",)),
 }
 

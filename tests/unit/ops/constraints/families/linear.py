@@ -246,10 +246,10 @@ _RANDOM = (
     Case(
         Opcode.RNG_BIT_GENERATOR,
         ("u64[2]",),
-        "the result must be a state and bits, got u32[2]",
+        "the result must be a state and bits, got (u32[2])",
         RngBitGeneratorAttributes(RandomAlgorithm.PHILOX, Shape.parse("u32[2]")),
         "the builder declares the pair itself",
-        declared="u32[2]",
+        declared="(u32[2])",
         edit=lambda proto: proto,
     ),
 )

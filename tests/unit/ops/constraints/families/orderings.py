@@ -22,6 +22,7 @@ def _map(
     dimensions: Sequence[int] = (0, 1),
     computation: str = "(f32[]) -> f32[]",
     build: Any = None,
+    off_wire: str = "",
 ) -> Case:
     return Case(
         Opcode.MAP,
@@ -31,6 +32,7 @@ def _map(
         build or (lambda *given: ops.map(given[:-1], given[-1], dimensions)),
         (computation,) if computation else (),
         "f32[2,3]",
+        off_wire=off_wire,
     )
 
 
@@ -43,7 +45,11 @@ _MAPS = (
     ),
     _map("an operand must be an array, got (f32[2])", ("(f32[2])",), ()),
     _map("operands must have equal dimensions, got (f32[2,3], f32[3,2])", ("f32[2,3]", "f32[3,2]")),
-    _map("the mapped dimensions must be all in order, got {0} for f32[2,3]", dimensions=(0,)),
+    _map(
+        "the mapped dimensions must be all in order, got {0} for f32[2,3]",
+        dimensions=(0,),
+        off_wire="a message maps all dimensions, whichever it names",
+    ),
     _map(
         "the called computations must be the computation, got 0 of them",
         computation="",
