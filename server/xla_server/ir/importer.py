@@ -13,6 +13,7 @@ from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import VARIADIC, Opcode
 from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.proto import literal_from_proto
 from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
@@ -182,6 +183,8 @@ class _Reader:
         shape = self._shape(proto.shape)
         if proto.HasField("literal"):
             self._count_literal(self._shape(proto.literal.shape))
+            if opcode is Opcode.CUSTOM_CALL:
+                literal_from_proto(proto.literal)  # Refuses what could not be printed.
         attributes = defined.decode(proto, shape)
         return HloInstruction(
             proto.name,
@@ -259,7 +262,8 @@ def _modelled(defined: OpDefinition, attributes: Any) -> set[str] | frozenset[st
         return _INSTRUCTION_FIELDS
     written = hlo_pb2.HloInstructionProto()
     defined.encode(attributes, written)
-    return _INSTRUCTION_FIELDS | present_fields(written)
+    modelled = _INSTRUCTION_FIELDS | present_fields(written)
+    return modelled - {"literal"} if defined.opcode is Opcode.CUSTOM_CALL else modelled
 
 
 def _some(values: Iterable[int]) -> str:

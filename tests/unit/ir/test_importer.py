@@ -14,8 +14,10 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir import module
+from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.text.parser import parse_module
+from xla_server.ir.text.printer import print_module
 
 Proto = hlo_pb2.HloModuleProto
 
@@ -171,6 +173,18 @@ def test_refuses(damage: Callable[[Proto], None], words: list[str]) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         import_module(proto)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_literals_of_custom_calls_are_kept_and_checked() -> None:
+    call = 'custom-call(), custom_call_target="f", literal=s32[2]{0} {1, 2}'
+    proto = parse_hlo(f"ENTRY e {{ ROOT r = f32[4] {call} }}")
+    module = import_module(proto)
+    assert call in print_module(module)
+    (root,) = export_module(module).computations[0].instructions
+    assert list(root.literal.s32s) == [1, 2]
+    proto.computations[0].instructions[0].literal.s32s.append(3)
+    with pytest.raises(InvalidArgumentError, match="custom-call %r"):
+        import_module(proto)
 
 
 @pytest.mark.parametrize("dimensions", [[], [1], [0, 1], [1, 0]])
