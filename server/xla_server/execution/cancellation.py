@@ -66,7 +66,7 @@ class Cancellation(Completion):
 
     @property
     def flag_address(self) -> int:
-        """The address of the int64 words of `cancellation_flag`.
+        """The address of FLAG_WORDS int64 (`cancellation_flag`).
 
         The first says whether the run continues, stops or waits. Native code reads it; it lives as
         long as this object.

@@ -11,11 +11,11 @@ GO, STOP, WAIT = 0, 1, 2
 """Values of the flag. Native code that has waited reads it again, and waits while it is WAIT."""
 
 HELPED = 1
-"""Index of the word behind the flag: the processor time that helper threads have spent on the run,
-in nanoseconds."""
+"""Index of the int64, counted from the flag, that has the processor time of helper threads for the
+run, in nanoseconds."""
 
 FLAG_WORDS = 2
-"""Words at the flag's address."""
+"""Number of int64 at the flag's address."""
 
 _NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 

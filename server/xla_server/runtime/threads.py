@@ -228,9 +228,9 @@ def _sleep(tasks: int) -> None:
 def _help(tasks: int, thread: int) -> None:
     """Execute chunks of the table's loops until its stop flag is set.
 
-    The processor time is added to that of the run, behind its cancellation flag. That of short
-    visits of a slot is their wall time. Of a long one it follows from the two clocks, which advance
-    together between `read_at`, when both were read, and the begin: the helper polls meanwhile.
+    The processor time is added to that of the run, behind its cancellation flag. A short visit of a
+    slot counts with its wall time. The time of a long one follows from two clocks, which advance
+    together between `read_at`, when both were read, and its begin: the helper polls meanwhile.
     """
     flush_subnormals()
     polls = 0

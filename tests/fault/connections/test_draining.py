@@ -25,7 +25,7 @@ THREADS = 5
 
 
 def test_what_was_launched_may_end_while_the_server_drains(tmp_path: Path) -> None:
-    """Its effects outside of the server show that it has run, before anybody waits for it."""
+    """Its effects outside of the server show that it has run, before a caller waits for it."""
     with operator_s_server(tmp_path) as server:
         client = Plain(server.address)
         held, noted = client.compile(calling("held")), client.compile(calling("noted"))
