@@ -479,3 +479,16 @@ def test_what_is_not_fetched_in_time_is_refused_and_logged_by_program(
         assert server.has_drained()
     assert "1 results of launched executions were not fetched: 1 of pair" in caplog.text
     assert "the grace period is over" not in caplog.text
+
+
+def test_clients_that_may_be_there_are_waited_for() -> None:
+    """One without a connection's name uses a unix socket."""
+    draining = controller(ActiveCalls(), CancellationSet(), Pools(PoolSizes(1, 1, 1, 1)))
+    session = draining._sessions.open()
+    session.service.data.unfetched[1] = "program"
+    draining.begin()
+    assert not draining.wait(0)
+    session.kept_by = "a connection that ended"
+    assert draining.wait(0)
+    with draining._sessions.attached(session):
+        assert not draining.wait(0)
