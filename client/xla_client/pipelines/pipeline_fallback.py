@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client.pipelines.background import BackgroundExecution, CallSequence
 from xla_client.pipelines.pipeline_run import Output, PipelineTransport, StepRecord
 from xla_client.runs import run_request
 from xla_client.runs.arguments import as_buffer, require_count
+from xla_client.runs.background import BackgroundExecution, CallSequence
 from xla_client.runs.donation import donated_in_steps
 from xla_client.runs.executable import DEFAULT_DEVICE
 from xla_client.runs.execution import Execution

@@ -8,9 +8,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from xla_client.pipelines.background import BackgroundExecution, CallSequence
 from xla_client.runs import run_request
 from xla_client.runs.arguments import Argument
+from xla_client.runs.background import BackgroundExecution, CallSequence
 from xla_client.runs.donation import donated_in_steps
 from xla_client.runs.executable import DEFAULT_DEVICE, Executable
 from xla_client.runs.execution import Execution, LaunchedExecution

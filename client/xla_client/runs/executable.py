@@ -10,8 +10,9 @@ from xla_client.coercion.parameters import parameter_class
 from xla_client.display.tables import human_bytes, records
 from xla_client.runs import run_request as runs
 from xla_client.runs.arguments import Argument, on_device, without_executions
+from xla_client.runs.background import BackgroundExecution, CallSequence
 from xla_client.runs.donation import donated_arguments
-from xla_client.runs.execution import CalledExecution, Execution, LaunchedExecution
+from xla_client.runs.execution import Execution, ExecutionProfile, LaunchedExecution
 from xla_client.runs.gathered_runs import BatchedRuns, GatheredRuns
 from xla_client.runs.introspection import Explainable
 from xla_client.runs.run_template import RunTemplate
@@ -20,7 +21,7 @@ from xla_client.session.buffer import Buffer, unpacked
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
 from xla_client.transport.transport import Pending
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_LAUNCH,
@@ -300,17 +301,7 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
             InvalidArgumentError: An argument, which is named, does not fit its parameter.
             ResourceExhaustedError: The session has as many launched executions as it may.
         """
-        if self._has(CAPABILITY_LAUNCH):
-            return self.launch(arguments, donate, timeout, lambda result: result)
-        session, result = self._session, self._program_shape.result
-        passed, donate = self._run_arguments(arguments, donate)
-        runs.require_numbers(donate, len(passed))
-        buffers = self._on_device(passed, timeout)
-        pending = session.start("Execute", self._request(buffers), timeout)
-        execution = CalledExecution[R](session, pending, result, buffers)
-        for number in donate:
-            buffers[number].give_up(is_freed=False)
-        return execution
+        return self.launch(arguments, donate, timeout, lambda result: result)
 
     @public
     def launch(
@@ -326,18 +317,15 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
             arguments: The arguments, as of `submit`.
             donate: The numbers of donated arguments, as of `submit`.
             timeout: Seconds that the run itself may take; None for the client's own.
-            form: A function of the result that `submit` has, while it has no values.
+            form: A function of the result that `submit` has, which may have no values yet.
 
         Returns:
             The run, whose result is that of `form`.
-
-        Raises:
-            UnimplementedError: The server cannot launch.
         """
-        if not self._has(CAPABILITY_LAUNCH):
-            raise UnimplementedError("a server must have CAPABILITY_LAUNCH, got one without")
         session, result = self._session, self._program_shape.result
         passed, donate = self._run_arguments(arguments, donate)
+        if not self._has(CAPABILITY_LAUNCH):
+            return self._called(passed, donate, timeout, form)
         step = self.step(passed, donate, timeout)
         runs.keep(step.message, result)
         request = LaunchRequest(run=step.request)
@@ -346,6 +334,29 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         limit = session.transport.timeout if timeout is None else timeout
         outputs = form(runs.kept(session, handles, result))
         return LaunchedExecution(session, response.execution.handle, outputs, limit)
+
+    def _called(
+        self,
+        arguments: Sequence[Argument],
+        donate: Sequence[int],
+        timeout: float | None,
+        form: Callable[[Any], Any],
+    ) -> Execution[Any]:
+        """Start a run as `launch` does, by a call that another thread awaits."""
+        session, result = self._session, self._program_shape.result
+        runs.require_numbers(donate, len(arguments))
+        buffers = self._on_device(arguments, timeout)
+        pending = session.start("Execute", self._request(buffers), timeout)
+
+        def work(calling: CallSequence) -> Any:
+            response = calling.result(lambda: pending)
+            buffers.clear()  # They must live until now.
+            calling.profile = ExecutionProfile.from_proto(response.profile)
+            return form(unpacked(Buffer(session, response.output.handle, result), timeout=timeout))
+
+        for number in donate:
+            buffers[number].give_up(is_freed=False)
+        return BackgroundExecution(work)
 
     @public
     def delete(self, *, timeout: float | None = None) -> None:

@@ -9,24 +9,22 @@ import functools
 import threading
 import weakref
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias
 
 from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.display.tables import table
 from xla_client.runs.arguments import RunUnderWay
-from xla_client.session.buffer import Buffer, unpacked
+from xla_client.session.buffer import Buffer
 from xla_client.session.session import Session
 from xla_client.transport.errors import CutOffError
 from xla_client.transport.transport import Pending
 from xla_contract.errors import (
     DeadlineExceededError,
     SessionEndedError,
-    UnimplementedError,
     XlaError,
 )
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import CAPABILITY_DESCRIBE_HANDLES
-from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_from_proto
 
 if TYPE_CHECKING:
@@ -318,59 +316,3 @@ def adopted_buffers(
         shape_from_proto(description.steps[0].result)
     )
     return buffers[0] if is_whole else buffers
-
-
-class UnlaunchedExecution(Execution[R]):
-    """A run on a server that cannot launch: it has no handle, and buffers when it has ended."""
-
-    @property
-    def handle(self) -> int:
-        """There is none; raises UnimplementedError."""
-        raise UnimplementedError(
-            "the server must be able to launch executions to give handles for them, got one that "
-            "cannot",
-            op="Launch",
-        )
-
-    @property
-    def buffers(self) -> R:
-        """The result; waits for it."""
-        return self.result()
-
-    def _watch(self) -> None:
-        """The future is set whether or not a thread waits for it."""
-
-
-class CalledExecution(UnlaunchedExecution[R]):
-    """A run that is a call."""
-
-    def __init__(
-        self, session: Session, pending: Pending[Any], shape: Shape, arguments: list[Buffer]
-    ) -> None:
-        super().__init__()
-        self._session = session
-        self._pending = pending
-        self._shape = shape
-        self._arguments = arguments
-        # The callback, which holds this object, makes sure that an unused result is freed, too.
-        pending.add_done_callback(self._settle)
-
-    def result(self, timeout: float | None = None) -> R:
-        """Wait for the result; raises as `Execution.result`."""
-        whole: Any = super().result(timeout)
-        return cast(R, unpacked(whole))
-
-    def cancel(self) -> bool:
-        """Stop the run; False when it had finished before."""
-        return self._pending.cancel()
-
-    def _settle(self) -> None:
-        self._arguments = []
-        try:
-            response = self._pending.result()
-        except XlaError as error:
-            self._future.set_exception(error)
-        else:
-            self._profile = ExecutionProfile.from_proto(response.profile)
-            buffer = Buffer(self._session, response.output.handle, self._shape)
-            self._future.set_result(buffer)

@@ -1,5 +1,6 @@
 """Functions of JAX that run on the server."""
 
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -91,6 +92,24 @@ class JaxFunction:
         # Weak: programs own constants.
         self._constants: weakref.WeakValueDictionary[Any, _Constant] = weakref.WeakValueDictionary()
         self._compiling = threading.RLock()
+        self._timeout: float | None = None
+
+    def with_timeout(self, seconds: float | None) -> "JaxFunction":
+        """Return the function, with the same programs, for runs that may take so long.
+
+        A first call traces and compiles without this limit. It is no argument of calls, as those
+        belong to the function.
+
+        Args:
+            seconds: Seconds until DeadlineExceededError: of a call, or of the run that `submit`
+                starts; None for the client's own.
+
+        Returns:
+            The function.
+        """
+        function = copy.copy(self)
+        function._timeout = seconds
+        return function
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Run the function on the server.
@@ -112,7 +131,9 @@ class JaxFunction:
         return self._call(
             arguments,
             named,
-            lambda executable, passed, program: _tree_of(program, executable(*passed)),
+            lambda executable, passed, program: _tree_of(
+                program, executable(*passed, timeout=self._timeout)
+            ),
         )
 
     def submit(self, *arguments: Any, **named: Any) -> Execution[Any]:
@@ -128,14 +149,13 @@ class JaxFunction:
 
         Raises:
             ResourceExhaustedError: The session has as many launched executions as it may.
-            UnimplementedError: The server cannot launch executions.
             XlaError: A call with these arguments raises it, too, before the run begins.
         """
         return self._call(
             arguments,
             named,
             lambda executable, passed, program: executable.launch(
-                passed, None, None, functools.partial(_tree_of, program)
+                passed, None, self._timeout, functools.partial(_tree_of, program)
             ),
         )
 

@@ -6,8 +6,18 @@ import threading
 from collections.abc import Callable, Iterator
 
 from xla_contract.errors import CancelledError, XlaError
-from xla_server.execution.cancellation_flag import FUTEX, GO, STOP, WAIT, wake
+from xla_server.execution.cancellation_flag import (
+    FLAG_WORDS,
+    FUTEX,
+    GO,
+    HELPED,
+    STOP,
+    WAIT,
+    wake,
+)
 from xla_server.execution.completion import Completion
+
+_WORDS = ctypes.c_int64 * FLAG_WORDS
 
 
 class Cancellation(Completion):
@@ -32,7 +42,7 @@ class Cancellation(Completion):
         """Open unless the run is paused; None until the first pause."""
         self.error: XlaError | None = None
         """The error given to `cancel`; None before. `check` raises a copy of it."""
-        self._flag: ctypes.c_int64 | None = None
+        self._flag: ctypes.Array[ctypes.c_int64] | None = None
 
     def cancel(self, error: XlaError | None = None) -> bool:
         """Ask the run to stop with `error`, by default CancelledError.
@@ -56,22 +66,28 @@ class Cancellation(Completion):
 
     @property
     def flag_address(self) -> int:
-        """The address of an int64 with a value of `cancellation_flag`.
+        """The address of FLAG_WORDS int64 (`cancellation_flag`).
 
-        The value says whether the run continues, stops or waits. Native code reads it; it lives as
+        The first says whether the run continues, stops or waits. Native code reads it; it lives as
         long as this object.
         """
         flag = self._flag
         if flag is None:
             with self._lock:
                 if self._flag is None:
-                    self._flag = ctypes.c_int64(GO)
+                    self._flag = _WORDS(GO)
                     if self.error is not None:
                         self._set_flag(STOP)
                     elif self._gate is not None and not self._gate.is_set():
                         self._set_flag(WAIT)
                 flag = self._flag
         return ctypes.addressof(flag)
+
+    @property
+    def helper_seconds(self) -> float:
+        """The processor time that helper threads have spent on the run, in seconds."""
+        flag = self._flag
+        return 0.0 if flag is None else flag[HELPED] / 1e9
 
     def check(self) -> None:
         """Raise the error given to `cancel`, if it was called."""
@@ -126,7 +142,7 @@ class Cancellation(Completion):
         """Set the flag that native code polls. Under the lock."""
         flag = self._flag
         if flag is not None and (value != WAIT or FUTEX):
-            flag.value = value
+            flag[0] = value
             if value != WAIT:
                 wake(flag)
 

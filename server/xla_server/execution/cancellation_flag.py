@@ -10,6 +10,13 @@ import platform
 GO, STOP, WAIT = 0, 1, 2
 """Values of the flag. Native code that has waited reads it again, and waits while it is WAIT."""
 
+HELPED = 1
+"""Index of the int64, counted from the flag, that has the processor time of helper threads for the
+run, in nanoseconds."""
+
+FLAG_WORDS = 2
+"""Number of int64 at the flag's address."""
+
 _NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 
 FUTEX = _NUMBERS.get(platform.machine(), 0) if platform.system() == "Linux" else 0
@@ -27,7 +34,7 @@ if FUTEX:
     _syscall.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
 
 
-def wake(flag: ctypes.c_int64) -> None:
+def wake(flag: "ctypes.Array[ctypes.c_int64]") -> None:
     """Wake native code that waits, which then reads its flag again."""
     if FUTEX:
         _syscall(FUTEX, ctypes.addressof(flag), FUTEX_WAKE, _ALL)

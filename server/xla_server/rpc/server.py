@@ -54,6 +54,9 @@ _CLOSE_SECONDS = 0.9
 They share it, because on a busy machine idle threads may take longer to end than calls.
 """
 
+_NAMES = 10
+"""Programs that the log names whose results were not fetched, those with the most first."""
+
 _UNREAD_CALLS = 1024
 """Calls of a connection, beyond those in progress, that grpc accepts; others wait in the client."""
 
@@ -140,7 +143,9 @@ class RpcServer:
         callers = Callers(self._connections, gate)
         self._leases = callers.leases
         boundary = Boundary(sessions, self._calls, options.max_message_bytes, callers)
-        self._draining = DrainController(self._calls, sessions.engine.launched, self._pools)
+        self._draining = DrainController(
+            self._calls, sessions.engine.launched, self._pools, sessions, self._connections
+        )
         state = ServerRpcs(sessions, self._pools, options.max_resident_bytes)
         self.metrics = boundary.metrics.registry
         self.metrics.register(StateCollector(state.state, (gate.refusals, admission.refusals)))
@@ -238,10 +243,11 @@ class RpcServer:
     def drain(self, grace_seconds: float) -> bool:
         """Refuse new calls, wait for calls and launched executions, then cancel them.
 
-        New calls, on open connections or new ones, end with UNAVAILABLE at once; health says
-        NOT_SERVING. Returns False if threads are still busy at the end: a call in one long
-        operation polls its cancellation only after it, but is answered. All ends less than a second
-        after the grace period; a second drain has no effect.
+        New calls, on open connections or new ones, end with UNAVAILABLE at once, except those that
+        fetch or free the results of launched executions. Health says NOT_SERVING. Returns False if
+        threads are still busy at the end: a call in one long operation polls its cancellation only
+        after it, but is answered. All ends less than a second after the grace period; a second
+        drain has no effect.
         """
         if self._has_drained is None:
             self._has_drained = self._drain(grace_seconds)
@@ -254,11 +260,17 @@ class RpcServer:
         self._conversations.drain()
         # Calls may wait for executions, and executions for streams: all share one deadline.
         has_ended = self._draining.wait(grace_seconds, self._is_cancelled)
-        if not has_ended and not self._is_cancelled.is_set():
+        in_progress = len(self._calls), len(engine.launched)
+        if any(in_progress) and not has_ended and not self._is_cancelled.is_set():
             _LOG.warning(
                 "the grace period is over, %d calls and %d launched executions are cancelled",
-                len(self._calls),
-                len(engine.launched),
+                *in_progress,
+            )
+        lost = self._draining.end_results()
+        if lost:
+            programs = ", ".join(f"{count} of {name}" for name, count in lost.most_common(_NAMES))
+            _LOG.warning(
+                "%d results of launched executions were not fetched: %s", lost.total(), programs
             )
         self._draining.linger(grace_seconds, self._is_cancelled)
         self.cancel()

@@ -20,7 +20,7 @@ from xla_contract.errors import ResourceExhaustedError
 from xla_host.aligned import aligned_empty
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
-from xla_server.execution.cancellation_flag import STOP
+from xla_server.execution.cancellation_flag import HELPED, STOP
 from xla_server.execution.start_thread import start_thread
 from xla_server.runtime.native import (
     atomic_add,
@@ -31,6 +31,8 @@ from xla_server.runtime.native import (
     pause,
     quotient,
     read,
+    thread_nanoseconds,
+    wall_nanoseconds,
     write,
 )
 from xla_server.runtime.rounding import flush_subnormals
@@ -62,6 +64,10 @@ _HEADER_WORDS = 32
 
 _STAY = 16
 """Chunks of one loop that a helper executes before it chooses a slot again."""
+
+_LONG_VISIT = 1 << 16
+"""Nanoseconds of one visit of a slot from which the thread's own clock is read, which costs a
+hundredth of that: in a shorter one the system hardly gives the core to another thread."""
 
 _MUTEX, _CONDITION, _STOP, _HELPERS, _SLEEPS, _POLLS, _WANTED = 0, 8, 24, 25, 26, 27, 28
 """Words of the table: pthread mutex and condition (64, 128 bytes), stop flag, helper count, 1 if a
@@ -220,9 +226,15 @@ def _sleep(tasks: int) -> None:
 
 
 def _help(tasks: int, thread: int) -> None:
-    """Execute chunks of the table's loops until its stop flag is set."""
+    """Execute chunks of the table's loops until its stop flag is set.
+
+    The processor time is added to that of the run, behind its cancellation flag. A short visit of a
+    slot counts with its wall time. The time of a long one follows from two clocks, which advance
+    together between `read_at`, when both were read, and its begin: the helper polls meanwhile.
+    """
     flush_subnormals()
     polls = 0
+    read_at, processor = wall_nanoseconds(), thread_nanoseconds()
     while read(tasks, _STOP) == 0:
         slot = _slot_with_fewest_helpers(tasks)
         if slot < 0 and polls > 0:
@@ -231,12 +243,22 @@ def _help(tasks: int, thread: int) -> None:
             continue
         if slot < 0:
             _sleep(tasks)
+            read_at, processor = wall_nanoseconds(), thread_nanoseconds()
         else:
             atomic_add(tasks, slot + _INSIDE, 1)
             # The caller waits for a helper inside, so what the slot has now stays.
             if read(tasks, slot + _HAS_CHUNKS) != 0:
+                cancelled = _word(tasks, slot + _CANCELLED)
+                begun = wall_nanoseconds()
                 # _STAY chunks at most: other executions may have begun loops since.
                 _run_chunks(tasks, slot, thread, _STAY)
+                ended = wall_nanoseconds()
+                spent = ended - begun
+                if spent >= _LONG_VISIT:
+                    before, processor = processor + begun - read_at, thread_nanoseconds()
+                    read_at, spent = ended, min(spent, max(processor - before, 0))
+                # Before it leaves the slot, after which the run may end.
+                atomic_add(cancelled, HELPED, spent)
             atomic_add(tasks, slot + _INSIDE, -1)
         polls = read(tasks, _POLLS) if thread < read(tasks, _WANTED) else 0
 

@@ -206,6 +206,11 @@ class Session:
         has_memory = self.shared_memory.is_connected
         return not (kept or has_memory or self.devices.all_feeds() or self.channels.has_any)
 
+    @property
+    def has_results(self) -> bool:
+        """True if the client may ask for launched executions, or for results of them."""
+        return bool(self.data.unfetched) or len(self.executions.handles) > 0
+
     # Values ---------------------------------------------------------------------------------
 
     def transfer_to_server(
@@ -232,7 +237,9 @@ class Session:
         """
         buffer = self.data.get(handle)
         self.check_sendable(checked_layout(shape, buffer.shape))
-        return buffer.to_literal(shape)
+        literal = buffer.to_literal(shape)
+        self.data.note_fetched([handle])
+        return literal
 
     def unregister(self, handles: Sequence[int]) -> None:
         """Free values and executables, forget executions; all are tried.

@@ -138,6 +138,20 @@ class SessionRegistry:
         session = self._by_token.get(token)
         return None if session is None else session.service.caller
 
+    def keeps_results(self, token: str | None) -> bool:
+        """Return whether the session of a token, or without one any default session, has results.
+
+        They are those of launched executions, as `Session.has_results`.
+        """
+        with self._lock:
+            named = None if token is None else self._by_token.get(token)
+            sessions = list(self._by_connection.values()) if token is None else [named]
+        return any(each is not None and each.service.has_results for each in sessions)
+
+    def unfetched(self) -> list[SessionEntry]:
+        """Return the sessions with results of launched executions that no client has fetched."""
+        return [each for each in self.all() if each.service.data.unfetched]
+
     @contextlib.contextmanager
     def using(
         self, token: str | None, caller: Caller | None, *, is_stateless: bool = False

@@ -12,9 +12,10 @@ from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import CALLS, kept_run, launch, upload
 from tests.fault.operator_server import calling, operator_s_server
 from tests.fault.plain import Plain, ends_unavailable, has_drained, until
-from tests.fault.programs import double, endless, gated
+from tests.fault.programs import ARRAY, COUNT, double, endless, gated
 from tests.unit.sessions.sample_runs import argument_of
 from xla_client import ops
+from xla_contract.errors import UnavailableError
 from xla_contract.stubs import xla_extension_pb2, xla_pb2
 from xla_server.app.serving import lifecycle
 from xla_server.rpc import server as rpc_server
@@ -24,21 +25,81 @@ THREADS = 5
 
 
 def test_what_was_launched_may_end_while_the_server_drains(tmp_path: Path) -> None:
-    """No call waits for it: its effects outside of the server show that it has run."""
+    """Its effects outside of the server show that it has run, before a caller waits for it."""
     with operator_s_server(tmp_path) as server:
         client = Plain(server.address)
         held, noted = client.compile(calling("held")), client.compile(calling("noted"))
-        value = argument_of(upload(client).handle)
+        value, outputs = argument_of(upload(client).handle), []
         for executable in (held, held, noted):
             launched = launch(client, executable, value)
-            value = argument_of(launched.outputs[0].outputs[0].handle)
+            data = launched.outputs[0].outputs[0]
+            value = argument_of(data.handle)
+            outputs.append(data)
         server.process.terminate()
         until(lambda: "draining" in server.log.read_text())
         (tmp_path / "go").touch()
+        fetched = client.begin("TransferToClient", xla_pb2.TransferToClientRequest(data=data))
+        assert fetched.result().literal.f32s[0] == 4
+        client.begin("Unregister", xla_pb2.UnregisterRequest(data=outputs)).result()
         has_drained(server)
         assert (tmp_path / "note").read_text() == "4.0"
         assert "are cancelled" not in server.log.read_text()
         client.close()
+
+
+@pytest.mark.parametrize("shared_memory", [True, False])
+def test_a_client_fetches_the_results_of_what_it_had_launched(
+    tmp_path: Path, shared_memory: bool
+) -> None:
+    """Whole, part by part and of pipelines, small and large; it frees the rest by closing."""
+    ones = np.ones(COUNT, np.float32)
+    with operator_s_server(tmp_path) as server:
+        client = xc.connect(server.address, shared_memory=shared_memory)
+        held, sliced = client.compile(calling("held")), client.compile(pair(), returns=tuple)
+        whole = held.submit(ones)
+        parts = sliced.submit(whole)
+        steps = client.pipeline()
+        steps.keep(steps.call(held, whole))
+        both = steps.submit()
+        unused = held.submit(both.buffers[0])
+        server.process.terminate()
+        until(lambda: "draining" in server.log.read_text())
+        (tmp_path / "go").touch()
+        assert parts.result(100)[1].to_numpy().tolist() == [2, 2]
+        np.testing.assert_array_equal(parts.buffers[0].to_numpy(), 2 * ones)
+        np.testing.assert_array_equal(whole.result(100).to_numpy(), 2 * ones)
+        np.testing.assert_array_equal(both.result(100)[0].to_numpy(), 4 * ones)
+        for call in (lambda: held.submit(whole), lambda: held(whole), lambda: held.run(ones)):
+            with pytest.raises(UnavailableError, match="is shutting down"):
+                call()
+        assert server.process.poll() is None
+        unused.result(100)
+        client.close()
+        has_drained(server)
+        assert "were not fetched" not in server.log.read_text()
+
+
+def test_results_that_are_not_fetched_in_time_are_logged_by_program(tmp_path: Path) -> None:
+    with operator_s_server(tmp_path, "--grace-seconds", "0.5") as server:
+        client = xc.connect(server.address)
+        noted, forever = client.compile(calling("noted")), client.compile(endless())
+        kept = noted.submit(np.ones(COUNT, np.float32))
+        kept.result(100)
+        going = forever.submit(kept).future()
+        server.process.terminate()
+        with pytest.raises(UnavailableError, match=r"of endless.* the server is shutting down"):
+            going.result(100)
+        assert server.process.wait(60) == 0
+        line = "2 results of launched executions were not fetched: 1 of noted, 1 of endless"
+        assert line in server.log.read_text()
+        client.close()
+
+
+def pair() -> xc.Computation:
+    """The argument, and its first two elements."""
+    builder = xc.Builder("pair")
+    x = builder.parameter(0, ARRAY)
+    return builder.build(ops.tuple([x, ops.slice(x, [0], [2])]))
 
 
 def test_a_launched_execution_that_cannot_be_stopped_is_left(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Chunks of shared loops: each is executed once, and mostly by the same thread in the next loop."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,13 +11,23 @@ from hypothesis import strategies as st
 
 from tests.fault.plain import until
 from xla_server.codegen.kernel import Kernels
+from xla_server.execution.cancellation_flag import FLAG_WORDS, HELPED
 from xla_server.runtime import threads
-from xla_server.runtime.native import atomic_add, callable_at, write
+from xla_server.runtime.native import (
+    atomic_add,
+    callable_at,
+    callee,
+    foreign,
+    pause,
+    read,
+    wall_nanoseconds,
+    write,
+)
 from xla_server.runtime.threads import KernelThreads, _divide, _run_chunks, run_loop
 from xla_server.target.machine import Machine
 
 SLOT = threads._HEADER_WORDS
-CANCELLED = np.zeros(1, np.int64)
+CANCELLED = np.zeros(FLAG_WORDS, np.int64)
 """The flag of an execution that is not cancelled."""
 
 FOREVER = 1 << 60
@@ -27,6 +38,31 @@ def _record(log: int, start: int, stop: int) -> None:
     number = atomic_add(log, 0, 1)
     write(log, 1 + 2 * number, start)
     write(log, 2 + 2 * number, stop)
+
+
+_usleep = foreign("usleep", 1)
+
+
+@callee  # type: ignore[untyped-decorator]
+def _meet(log: int) -> None:
+    """Wait for the other chunk of two, so that two threads have one each."""
+    atomic_add(log, 0, 1)
+    while read(log, 0) < 2:
+        pause()
+
+
+def _spun(log: int, start: int, stop: int) -> None:
+    """Compute for two milliseconds; called like a kernel."""
+    _meet(log)
+    end = wall_nanoseconds() + 2_000_000
+    while wall_nanoseconds() < end:
+        pause()
+
+
+def _slept(log: int, start: int, stop: int) -> None:
+    """Sleep for as long; called like a kernel."""
+    _meet(log)
+    _usleep((2_000,))
 
 
 def _divided(tasks: int) -> None:
@@ -136,9 +172,21 @@ class _Shared:
     def run(self, chunks: int) -> list[tuple[int, int]]:
         """Return the ranges of a loop of so many chunks."""
         log = np.zeros(1 + 2 * chunks, np.int64)
-        flag = CANCELLED.ctypes.data
-        self._call(self._pool.tasks, self._kernel, log.ctypes.data, chunks, 1, flag)
+        self.call(self._kernel, log, chunks)
         return sorted(_ranges(log))
+
+    def call(self, kernel: int, log: np.ndarray, chunks: int) -> int:
+        """Execute a loop; return the nanoseconds that helpers are said to have spent on it."""
+        flag = np.zeros(FLAG_WORDS, np.int64)
+        tasks, buffers = self._pool.tasks, log.ctypes.data
+        self._call(tasks, kernel, buffers, chunks, 1, flag.ctypes.data)
+        return int(flag[HELPED])
+
+    def processor_nanoseconds(self) -> int:
+        """Return the processor time of the first helper."""
+        (ident,) = [thread.ident for thread in self._pool._threads[:1]]
+        assert ident is not None
+        return time.clock_gettime_ns(time.pthread_getcpuclockid(ident))
 
     @property
     def sleeps(self) -> bool:
@@ -197,3 +245,24 @@ def test_helpers_beyond_the_parts_of_the_last_loop_do_not_poll(
     until(lambda: shared.sleeps)
     shared.run(2)
     until(lambda: shared.sleeps)
+
+
+@pytest.mark.parametrize("kernel", [_spun, _slept])
+def test_the_processor_time_of_helpers_is_that_of_the_run(
+    pools: Callable[[int, int], _Shared],
+    kernels: Kernels,
+    kernel: Callable[[int, int, int], None],
+) -> None:
+    """A helper that sleeps in a kernel, as in one that waits, spends next to nothing."""
+    shared, address = pools(2, 0), kernels.native(kernel)
+    before, spent = shared.processor_nanoseconds(), 0
+    while spent == 0:
+        spent += shared.call(address, np.zeros(1, np.int64), 2)
+    assert spent <= shared.processor_nanoseconds() - before
+
+
+def test_a_loop_without_helpers_has_no_time_of_theirs(
+    pools: Callable[[int, int], _Shared], kernels: Kernels
+) -> None:
+    shared = pools(1, 0)
+    assert shared.call(kernels.native(_record), np.zeros(19, np.int64), 9) == 0

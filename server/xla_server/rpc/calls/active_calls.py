@@ -9,6 +9,7 @@ from xla_contract.errors import CancelledError, DeadlineExceededError, Unavailab
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.rpc.calls.completion import at_end
+from xla_server.rpc.metadata import Metadata
 
 
 class ActiveCalls:
@@ -23,6 +24,9 @@ class ActiveCalls:
         """True if new calls are refused."""
         self.refused_at = 0.0
         """Time of the last refusal, by the monotonic clock."""
+        self.is_served: Callable[[str, Metadata | None], bool] = lambda path, metadata: False
+        """Returns whether a call of an rpc, with these headers, is served although calls are
+        refused."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -98,8 +102,8 @@ def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededErr
     return CancelledError("the client gave the call up")
 
 
-def shutting_down() -> UnavailableError:
+def shutting_down(kind: type[UnavailableError] = UnavailableError) -> UnavailableError:
     """Return the error of calls that are refused, or ended, because the server shuts down."""
-    return UnavailableError(
+    return kind(
         "the server is shutting down and ended the call", hint="Call again on another server."
     )

@@ -4,22 +4,32 @@ grpc's own stop leaves some calls without an answer. A call that arrives after t
 its requests for calls, but before it records the stop, waits until the server cancels everything.
 Other calls end with CANCELLED, although their clients cancelled nothing. So grpc is stopped last,
 when no call is in progress, and until then calls are refused here.
+
+The results of launched executions are kept until their clients have fetched or freed them, for the
+grace period at most. Meanwhile the calls that they need for that are served, in the sessions with
+such results alone. So an idle client without results delays no drain.
 """
 
+import collections
 import dataclasses
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import grpc
 
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
+from xla_contract.errors import NotBegunError, UnavailableError, XlaError
 from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.grpc_internals import EndableCalls
+from xla_server.rpc.metadata import Metadata, session_token
+from xla_server.rpc.peers.connections import Connections
 from xla_server.rpc.threads.pools import Pool, Pools
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
 
 _ROUND_SECONDS = 0.02
 """Seconds between two polls of the calls in progress, which need not report their ends."""
@@ -31,6 +41,27 @@ _LINGER_SECONDS = 1.0
 """Upper bound of that wait in seconds: clients that keep calling have been refused by then."""
 
 _RPCS = {rpc.path.encode(): rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
+
+_RESULT_RPCS = frozenset(
+    {
+        "AllocateShared",
+        "CancelExecution",
+        "CloseSession",
+        "DeconstructTuple",
+        "DescribeHandles",
+        "Download",
+        "DownloadShared",
+        "FreeShared",
+        "GetShape",
+        "TransferToClient",
+        "Unpack",
+        "Unregister",
+        "WaitForExecution",
+    }
+)
+"""The rpcs by which clients wait for launched executions, and fetch or free their results."""
+
+_RESULT_PATHS = frozenset(rpc.path for rpc in _RPCS.values() if rpc.name in _RESULT_RPCS)
 
 
 def refusing_handler(
@@ -60,18 +91,27 @@ class DrainController:
     _calls: ActiveCalls
     _launched: CancellationSet
     _pools: Pools
+    _sessions: SessionRegistry
+    _connections: Connections
     _began_at: float = 0.0
+    _keeps_results: bool = False
 
     def begin(self) -> None:
-        """Refuse calls from now on, and those whose requests are incomplete."""
+        """Refuse calls from now on, and those whose requests are incomplete.
+
+        Calls for results of launched executions are served until `end_results`.
+        """
         self._began_at = self._calls.refused_at = time.monotonic()
+        self._keeps_results = True
+        self._calls.is_served = self._is_served
         self._calls.are_refused = True
         self._end_unbegun()
 
     def wait(self, seconds: float, cut_short: threading.Event | None = None) -> bool:
         """Wait until all calls and launched executions have ended and responses are sent.
 
-        Returns False if some are left after `seconds`, or if `cut_short` is set.
+        Until `end_results`, also wait for clients that have results to fetch. Returns False if some
+        are left after `seconds`, or if `cut_short` is set.
         """
         deadline = time.monotonic() + seconds
         pause = (cut_short or threading.Event()).wait
@@ -84,6 +124,15 @@ class DrainController:
             left = deadline - time.monotonic()
             if left <= 0 or pause(min(left, _ROUND_SECONDS)):
                 return False
+
+    def end_results(self) -> "collections.Counter[str]":
+        """Serve no more calls for results; return how many are lost, by program."""
+        self._keeps_results = False
+        return collections.Counter(
+            program
+            for session in self._sessions.unfetched()
+            for program in list(session.service.data.unfetched.values())
+        )
 
     def end_busy(self) -> int:
         """End unary calls whose threads have not noticed the cancellation; return how many."""
@@ -105,7 +154,28 @@ class DrainController:
         pools = self._pools
         # A call is counted by a thread pool before and, possibly, after it is in the set of calls.
         is_over = pools.is_idle() and self._calls.are_over() and not self._launched
-        return is_over and pools.is_idle()
+        return is_over and not self._has_results() and pools.is_idle()
+
+    def _has_results(self) -> bool:
+        """Return whether a client that is connected has results to fetch."""
+        sessions = self._sessions.unfetched() if self._keeps_results else []
+        is_connected = self._connections.when_asked()
+
+        def is_there(session: SessionEntry) -> bool:
+            names = session.kept_by, session.connection
+            # Calls that name no connection come over unix sockets.
+            return session.attached > 0 or not any(names) or any(map(is_connected, names))
+
+        return any(map(is_there, sessions))
+
+    def _is_served(self, path: str, metadata: Metadata | None) -> bool:
+        """Return whether a call is one for the results that its session has."""
+        if not self._keeps_results or path not in _RESULT_PATHS:
+            return False
+        try:
+            return self._sessions.keeps_results(session_token(metadata))
+        except XlaError:  # It names several sessions.
+            return False
 
     def _end_left_alone(self) -> None:
         """End the feed streams once no program runs: a draining server starts no other."""
@@ -120,21 +190,28 @@ class DrainController:
 
     def _end_unbegun(self) -> None:
         """End calls whose requests are incomplete, and streams without a first message."""
-        _end_all(self._pools.expected)
+        _end_all(self._pools.expected, self._is_served)
         for silence in self._pools.silences.copy():
             if not silence.has_begun:
                 silence.cancel(shutting_down())
 
 
-def _end_all(calls: EndableCalls) -> int:
+def _end_all(
+    calls: EndableCalls, is_served: Callable[[str, Metadata | None], bool] = lambda *_: False
+) -> int:
     """End calls of the contract's rpcs; return how many. Health checks are still answered."""
     return sum(
         calls.end(state, _status(rpc))
         for state, event in calls.events.copy().items()
         if (rpc := _RPCS.get(event.call_details.method)) is not None
+        and not is_served(rpc.path, event.invocation_metadata)
     )
 
 
 def _status(rpc: Rpc) -> grpc.Status:
-    """Return the status of a call that is refused while the server drains."""
-    return status_of(shutting_down().at(rpc.name))
+    """Return the status of a call that is refused while the server drains.
+
+    A client makes the calls of a refused stream of calls as ordinary ones.
+    """
+    kind = NotBegunError if rpc.name == "Converse" else UnavailableError
+    return status_of(shutting_down(kind).at(rpc.name))

@@ -102,7 +102,9 @@ class ServiceHandler(grpc.ServiceRpcHandler):
     ) -> "grpc.RpcMethodHandler[Any, Any] | None":
         """The handler of a call; called by grpc."""
         path = handler_call_details.method
-        if self._calls.are_refused:
+        if self._calls.are_refused and not self._calls.is_served(
+            path, handler_call_details.invocation_metadata
+        ):
             return self._refusals.get(path)
         if self._launched:
             waiting = self._waiting.get(path)

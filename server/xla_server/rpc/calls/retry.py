@@ -8,6 +8,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.boundary import Method
 from xla_server.rpc.calls.deferred import DeferredMethod, Responder
 from xla_server.rpc.calls.response_memory import Response
+from xla_server.sessions.error_context import with_context
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import ExecutionThreads
 from xla_server.sessions.values.futures import ValuePendingError
@@ -52,6 +53,9 @@ def wait(
     """
 
     def cancelled() -> Response:
+        error = cancellation.error
+        if error is not None and reason.subject:
+            raise with_context(reason.subject, error)
         cancellation.check()
         return b""
 

@@ -162,6 +162,7 @@ class StreamHandler:
                 forget = cancellation.add_callback(lambda: end(cancellation.error))
                 source = iter((requests,)) if isinstance(requests, bytes) else requests
                 silence = IdleTimer(context.peer(), cancellation.cancel, context.cancel)
+                silence.has_begun = isinstance(requests, bytes)
                 self._note(silence, context)
                 stream = Stream(
                     self._rpc,

@@ -18,6 +18,7 @@ from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
     InvalidArgumentError,
+    NotBegunError,
     ResourceExhaustedError,
     UnimplementedError,
     XlaError,
@@ -92,7 +93,7 @@ class MultiplexedStreams:
                 try:
                     multiplexed.run()
                 finally:
-                    if stream.silence.ended_at is not None:
+                    if self._is_draining or stream.silence.ended_at is not None:
                         # The client may not notice before its next call, and counts as attached
                         # until then. The name only decides when that ends: an address is enough.
                         name = stream.caller.connection or stream.silence.peer
@@ -286,15 +287,18 @@ class MultiplexedStream:
         if is_over:
             self._over.set()
         elif is_drained:
-            self._cancellation.cancel(shutting_down())
+            self._cancellation.cancel(shutting_down(NotBegunError))
 
     def drain(self) -> None:
-        """Begin no more calls, and end with UNAVAILABLE once the calls in progress are answered."""
+        """Begin no more calls, and end with UNAVAILABLE once the calls in progress are answered.
+
+        The client then makes ordinary calls, of which some are served.
+        """
         with self._lock:
             self._is_draining = True
             is_drained = not self._unanswered
         if is_drained:
-            self._cancellation.cancel(shutting_down())
+            self._cancellation.cancel(shutting_down(NotBegunError))
 
     def _next_of_backlog(self) -> "_Outgoing | None":
         """The next response to send; without one the thread stops sending. Under the lock."""

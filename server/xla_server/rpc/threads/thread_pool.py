@@ -97,6 +97,8 @@ class ThreadPool(ThreadPoolExecutor):
         self._started = [start_thread(self._work, next(self._names))]
         self._spare = 1
         """Number of threads that wait for a job."""
+        self._ending = 0
+        """Number of threads that were idle beyond the limit, and are about to end."""
 
     def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         """Call `do` with these arguments in a thread; return the Job.
@@ -146,9 +148,20 @@ class ThreadPool(ThreadPoolExecutor):
             self._assign(job)
 
     def reclaim(self) -> None:
-        """Allow one thread less; a surplus thread ends after its job."""
+        """Allow one thread less; a surplus thread ends, after its job if it has one."""
         with self._changing:
             self._lent -= 1
+            self._end_surplus()
+
+    def _end_surplus(self) -> None:
+        """End idle threads beyond the limit. Under the lock."""
+        while self._spare > 0 and self._is_surplus():
+            self._spare -= 1
+            self._ending += 1
+            self._jobs.put(None)
+
+    def _is_surplus(self) -> bool:
+        return len(self._started) - self._ending > self._size + self._lent
 
     @property
     def waiting(self) -> int:
@@ -163,7 +176,8 @@ class ThreadPool(ThreadPoolExecutor):
     def is_idle(self) -> bool:
         """Return whether no job runs or waits."""
         with self._changing:
-            return self._spare == len(self._started) and not len(self._waiting)
+            is_idle = self._spare == len(self._started) - self._ending
+            return is_idle and not len(self._waiting)
 
     @contextlib.contextmanager
     def larger(self, count: int) -> Iterator[None]:
@@ -175,6 +189,7 @@ class ThreadPool(ThreadPoolExecutor):
         finally:
             with self._changing:
                 self._size -= count
+                self._end_surplus()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Refuse new jobs; drop waiting ones if `cancel_futures`; join the threads if `wait`."""
@@ -205,7 +220,7 @@ class ThreadPool(ThreadPoolExecutor):
 
     def _start(self) -> bool:
         """Start a thread; False at the limit, or if the system refuses one."""
-        if len(self._started) >= self._size + self._lent:
+        if len(self._started) - self._ending >= self._size + self._lent:
             return False
         try:
             self._started.append(start_thread(self._work, next(self._names)))
@@ -225,7 +240,7 @@ class ThreadPool(ThreadPoolExecutor):
                 self._waiting.done(job)
                 # The job holds the call, which must not live while this thread is idle.
                 job = None
-                if len(self._started) > self._size + self._lent:
+                if self._is_surplus():
                     self._started.remove(threading.current_thread())
                     if self._spare > 0:
                         # A job whose caller had its whole share of the threads may get one now.
@@ -236,3 +251,7 @@ class ThreadPool(ThreadPoolExecutor):
                     self._spare += 1
             if job is None:
                 job = self._jobs.get()
+        with self._changing:
+            if self._ending > 0 and not self._is_closed:
+                self._ending -= 1
+                self._started.remove(threading.current_thread())

@@ -47,6 +47,11 @@ class LaunchedExecution(Completion):
         self.profile = Profile()
         self._claim = threading.Lock()
 
+    @property
+    def subject(self) -> str:
+        """The execution in messages of errors."""
+        return f"execution {self.handle} of {self.name}"
+
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, when all arguments are launched or computed, or have failed."""
         pending = self.run.pending
@@ -122,11 +127,12 @@ class BackgroundExecutions:
         """
         execution = self.get(handle)
         if not execution.is_done:
-            raise ValuePendingError(execution)
+            raise ValuePendingError(execution, execution.subject)
         self.forget(handle)
-        if execution.error is not None:
-            raise copy_of(execution.error)
         kept = [output for outputs in execution.outputs for output in outputs]
+        if execution.error is not None:
+            self._values.note_fetched(kept)
+            raise copy_of(execution.error)
         return kept[0] if kept else None, execution.profile
 
     def cancel(self, handle: int) -> bool:
@@ -150,7 +156,9 @@ class BackgroundExecutions:
 
     def _expect_outputs(self, execution: LaunchedExecution) -> None:
         shapes = [step.output.shapes(step.result) for step in execution.run.steps]
-        execution.expected = self._values.expect([one for each in shapes for one in each])
+        execution.expected = self._values.expect(
+            [one for each in shapes for one in each], execution.name
+        )
         handles = iter([handle for handle, _ in execution.expected])
         execution.outputs = [[next(handles) for _ in each] for each in shapes]
 
@@ -266,7 +274,7 @@ class BackgroundExecutions:
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
         """The error, with the execution's name in front."""
-        return with_context(f"execution {execution.handle} of {execution.name}", reported(error))
+        return with_context(execution.subject, reported(error))
 
 
 def _no_execution(handle: int) -> NotFoundError:

@@ -19,6 +19,7 @@ import dataclasses
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
@@ -116,7 +117,11 @@ class TimeSlice:
     charged_at: float = 0.0
     """Time up to which it is charged."""
     processor_seconds: float = 0.0
-    """Processor time of its thread up to which it is charged."""
+    """Processor time of its threads up to which it is charged."""
+    is_charged: bool = False
+    """True once it has run for NEW_SECONDS and was charged."""
+    ended_with: float | None = None
+    """Processor time of its threads at its end, in seconds; None before."""
     is_paused: bool = False
     is_lent: bool = False
 
@@ -130,17 +135,27 @@ class TimeSlice:
         """Return the seconds to charge for the time since the last call; 0 while it is paused.
 
         A run is charged processor time, since its thread may wait long for a core that the system
-        gives to other processes. It is charged wall time while it is outside of its thread. Helper
-        threads (`runtime.threads`) are not charged, since executions share those that are free.
+        gives to other processes. So is the processor time of helper threads (`runtime.threads`). It
+        is charged wall time while it is outside of its thread.
         """
         seconds, self.charged_at = now - self.charged_at, now
         if self.is_paused:
             return 0.0
-        before, self.processor_seconds = self.processor_seconds, self.worker.processor_seconds()
+        before, self.processor_seconds = self.processor_seconds, self._spent()
         if not self.cancellation.is_outside:
             seconds = max(self.processor_seconds - before, seconds * MIN_USE)
         self.slice_seconds += seconds
+        self.is_charged = True
         return seconds
+
+    def end(self) -> None:
+        """Keep the processor time as it is now, as the thread goes on with other programs."""
+        self.ended_with = self._spent()
+
+    def _spent(self) -> float:
+        if self.ended_with is not None:
+            return self.ended_with
+        return self.worker.processor_seconds() + self.cancellation.helper_seconds
 
 
 class TimeSlicer:
@@ -152,6 +167,8 @@ class TimeSlicer:
     def __init__(self, at_once: int | None = None) -> None:
         self._at_once = at_once or available_cores()
         self._running: set[TimeSlice] = set()
+        self._ended: deque[TimeSlice] = deque()
+        """Executions that were charged, and have ended since the last poll."""
         self._thread: threading.Thread | None = None
         self._is_asleep = True
         self._woken = threading.Event()
@@ -165,6 +182,8 @@ class TimeSlicer:
         The cancellation must be its own: it is what pauses it.
         """
         time_slice = TimeSlice(cancellation, flow)
+        # Its thread has run others before.
+        time_slice.processor_seconds = time_slice.worker.processor_seconds()
         time_slice.worker.time_slice = time_slice
         # Each operation is atomic, so no lock: the thread sets `_is_asleep` before its last look.
         self._running.add(time_slice)
@@ -178,6 +197,9 @@ class TimeSlicer:
         self._running.discard(time_slice)
         if not time_slice.since:
             return
+        if time_slice.is_charged:
+            time_slice.end()
+            self._ended.append(time_slice)
         if self._has_paused:
             # It is the next one's time slice.
             self._woken.set()
@@ -235,9 +257,6 @@ class TimeSlicer:
         for time_slice in time_slices:
             if time_slice.worker.is_waiting or not time_slice.since:
                 # A waiting program uses no core; it counts as new when it resumes.
-                if not time_slice.since:
-                    # Its thread has run others before.
-                    time_slice.charge(now)
                 time_slice.since = time_slice.last = time_slice.charged_at = now
                 time_slice.pause(False)
                 continue
@@ -252,8 +271,10 @@ class TimeSlicer:
     def _let_run(self, long_running: list[TimeSlice], now: float) -> None:
         """Resume the long-running executions whose time slice it is, and pause the others."""
         at_once, shares = self._at_once, self._shares
-        shares.keep({time_slice.flow for time_slice in long_running})
-        for time_slice in long_running:
+        # On a busy machine polls are rare, and much of a program is executed after the last one.
+        ended = [self._ended.popleft() for _ in range(len(self._ended))]
+        shares.keep({time_slice.flow for time_slice in (*ended, *long_running)})
+        for time_slice in (*ended, *long_running):
             shares.charge(time_slice.flow, time_slice.charge(now))
         young = shares.select(
             [

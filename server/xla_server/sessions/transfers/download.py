@@ -76,5 +76,6 @@ def downloading(
         copied = literal.shape.byte_size if layout.is_padded else 0
         with values.reserve(copied, f"a padded copy of {literal.shape}"):
             yield Download(literal, offset, min(CHUNK_BYTES, max_bytes))
+        values.note_fetched([handle])
     finally:
         values.release(held)

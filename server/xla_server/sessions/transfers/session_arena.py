@@ -219,7 +219,8 @@ class SessionArena:
         no allocation begins at `offset`.
         """
         arena = self._connected()
-        buffer = self._values.get(require_handle(handle))
+        handle = require_handle(handle)
+        buffer = self._values.get(handle)
         if not buffer.shape.is_array:
             raise UnimplementedError(
                 f"only arrays pass through shared memory, got {buffer.shape}",
@@ -230,6 +231,7 @@ class SessionArena:
         with arena.using(offset, wanted.byte_size) as memory:
             literal = buffer.to_literal(wanted)
             write_linear_memory(literal, memory)
+        self._values.note_fetched([handle])
         return literal.shape, literal.dynamic_sizes
 
     def _connected(self) -> Arena:

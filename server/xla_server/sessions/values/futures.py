@@ -15,9 +15,11 @@ class ValuePendingError(Exception):
     It has no status: the rpc layer waits without holding a thread.
     """
 
-    def __init__(self, awaited: Completion) -> None:
+    def __init__(self, awaited: Completion, subject: str = "") -> None:
+        """`subject` names the execution that a call waits for; empty for a value."""
         super().__init__("what the call needs is not there yet")
         self.awaited = awaited
+        self.subject = subject
 
 
 class _OnLaunch:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xla_contract.errors import (
     InvalidArgumentError,
@@ -93,6 +93,9 @@ class ValueTable:
             handles, HandleKind.DATA, max_handles
         )
         """The values, and the futures of outputs that are not computed yet."""
+        self.unfetched: dict[int, str] = {}
+        """The outputs of launched executions that the client has neither fetched nor freed, and the
+        programs that compute them."""
         # Each distinct array, by identity -> the number of kept values that contain it.
         self._held: dict[Buffer, int] = {}
         self.used_bytes = 0
@@ -174,7 +177,12 @@ class ValueTable:
         For the output of an execution, raises ValuePendingError until the execution has ended, and
         the execution's own error if it failed.
         """
-        return _buffer_of(self.handles.get(handle))
+        entry = self.handles.get(handle)
+        if isinstance(entry, ValueFuture):
+            if entry.error is not None:
+                self.note_fetched([handle])
+            return entry.result()
+        return entry
 
     def shape(self, handle: int) -> Shape:
         """The shape of a value, known before the value is computed; raises as `get`."""
@@ -191,10 +199,17 @@ class ValueTable:
                 self._count(buffer)
         return handles
 
-    def expect(self, shapes: Sequence[Shape]) -> list[tuple[int, ValueFuture]]:
-        """Handles for values that an execution will compute, all or none; see `fulfil`."""
+    def expect(self, shapes: Sequence[Shape], program: str) -> list[tuple[int, ValueFuture]]:
+        """Handles for values that a launched `program` will compute, all or none; see `fulfil`."""
         values = [ValueFuture(shape) for shape in shapes]
-        return list(zip(self.handles.add_all(list(values)), values, strict=True))
+        handles = self.handles.add_all(list(values))
+        self.unfetched.update(dict.fromkeys(handles, program))
+        return list(zip(handles, values, strict=True))
+
+    def note_fetched(self, handles: Iterable[int]) -> None:
+        """Record that the client has values, or the errors that replace them."""
+        for handle in handles:
+            self.unfetched.pop(handle, None)
 
     def launch(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
         """Set a value that `expect` made a handle for, and that the device will compute.
@@ -263,6 +278,7 @@ class ValueTable:
         with self._lock:
             for buffer in self.handles.remove_all(handles):
                 self._discount(buffer)
+        self.note_fetched(handles)
 
     def deconstruct(self, handle: int) -> list[int]:
         """A new handle for each element of a tuple, which remains valid.
@@ -277,7 +293,11 @@ class ValueTable:
             raise UnimplementedError(
                 f"only tuples without tuples inside are taken apart, got {buffer.shape}"
             )
-        return self.keep_all(buffer.elements)
+        elements = self.keep_all(buffer.elements)
+        program = self.unfetched.pop(handle, None)
+        if program is not None:
+            self.unfetched.update(dict.fromkeys(elements, program))
+        return elements
 
     def remove(self, handle: int) -> None:
         """Free a handle; raises as `get` does."""
@@ -288,6 +308,7 @@ class ValueTable:
         with self._lock:
             for buffer in self.handles.close():
                 self._discount(buffer)
+        self.unfetched.clear()
 
     def store(self, buffer: Buffer, reserved: int, is_running: bool) -> int:
         """Keep a value for which bytes were reserved; returns its handle."""
@@ -340,10 +361,6 @@ class ValueTable:
 def _set_buffer(entry: Buffer | ValueFuture) -> Buffer | None:
     """Return a value, computed or not; None for a future that has none, which counts nothing."""
     return entry.buffer if isinstance(entry, ValueFuture) else entry
-
-
-def _buffer_of(entry: Buffer | ValueFuture) -> Buffer:
-    return entry.result() if isinstance(entry, ValueFuture) else entry
 
 
 def _leaves(buffer: Buffer) -> Sequence[Buffer]:

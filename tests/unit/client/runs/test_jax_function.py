@@ -228,9 +228,36 @@ def test_a_submitted_run_is_waited_for_no_longer_than_asked(client: xc.Client) -
         run.result(timeout=100)
 
 
-def test_submitting_needs_a_server_that_launches(plain_client: xc.Client) -> None:
-    with pytest.raises(UnimplementedError, match="must have CAPABILITY_LAUNCH"):
-        plain_client.jit(lambda x: x + 1).submit(ROW)
+def test_a_server_that_cannot_launch_is_called(plain_client: xc.Client) -> None:
+    step = plain_client.jit(lambda x: {"y": x + 1, "x": x}, donate_argnums=0)
+    given = plain_client.to_device(ROW)
+    run = step.submit(given)
+    assert given.is_deleted
+    check_equal(run.result(timeout=100), {"y": ROW + 1, "x": ROW})
+    check_equal(step.submit(run.buffers["y"]).buffers, {"y": ROW + 2, "x": ROW + 1})
+    assert run.profile.compute_time_ns > 0
+
+    async def awaited() -> Any:
+        return await step.submit(ROW)
+
+    check_equal(asyncio.run(awaited()), {"y": ROW + 1, "x": ROW})
+
+
+def test_a_timeout_is_one_of_runs_of_the_same_programs(client: xc.Client) -> None:
+    traced: list[Any] = []
+
+    @client.jit
+    def count(limit: Any, timeout: Any) -> Any:
+        traced.append(limit)
+        return jax.lax.while_loop(lambda n: n < limit, lambda n: n + timeout, jnp.int32(0))
+
+    assert int(count(3, timeout=1)) == int(count.with_timeout(100)(3, timeout=1)) == 3
+    with pytest.raises(DeadlineExceededError):
+        count.with_timeout(0.1)(3, timeout=0)
+    with pytest.raises(DeadlineExceededError):
+        count.with_timeout(0.1).submit(3, timeout=0).result(timeout=100)
+    assert int(count.with_timeout(0.1).with_timeout(None)(3, timeout=1)) == 3
+    assert len(traced) == 1
 
 
 def test_donated_buffers_end_and_the_error_names_them(client: xc.Client) -> None:

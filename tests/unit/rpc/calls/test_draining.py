@@ -18,7 +18,15 @@ from tests.fault.plain import RPCS_BY_NAME, Plain, Stream, ends_unavailable, unt
 from tests.fault.raw_peer import HEADERS, RawPeer
 from tests.unit.rpc.calls.context import Context
 from tests.unit.sessions.engines import shared_resources
-from tests.unit.sessions.sample_runs import run_request, step
+from tests.unit.sessions.sample_runs import (
+    ONES,
+    PAIR,
+    argument_of,
+    keep,
+    program,
+    run_request,
+    step,
+)
 from xla_contract.stubs import xla_extension_pb2, xla_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
@@ -29,6 +37,7 @@ from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.rpc.calls import draining as draining_module
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.draining import DrainController
+from xla_server.rpc.peers.connections import Connections
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.session_registry import SessionRegistry
@@ -122,6 +131,23 @@ def looks_again() -> None:
         patch.setattr(DrainController, "_is_over", look)
         until(lambda: len(looks) > 1 or any(looks))
     assert not any(looks)
+
+
+def controller(calls: ActiveCalls, launched: CancellationSet, pools: Pools) -> DrainController:
+    """The drain of a server without sessions."""
+    sessions = SessionRegistry(shared_resources(1000))
+    return DrainController(calls, launched, pools, sessions, Connections(()))
+
+
+def launched(client: Plain) -> xla_extension_pb2.LaunchResponse:
+    """A launched execution of a pair that has ended."""
+    executable, one = client.compile(program(PAIR)), literal_to_proto(Literal.from_numpy(ONES))
+    data = client("TransferToServer", xla_pb2.TransferToServerRequest(literal=one)).data
+    run = run_request(step(executable.handle, argument_of(data.handle), output=keep()))
+    execution = client("Launch", xla_extension_pb2.LaunchRequest(run=run))
+    client("Unregister", xla_pb2.UnregisterRequest(data=[data]))
+    until(lambda: client.executions() == (0, 0))
+    return execution
 
 
 def is_told_at_once(call: Any) -> None:
@@ -245,7 +271,7 @@ def test_a_second_wish_to_end_is_no_end_of_the_grace_period(
 def test_all_that_is_left_is_waited_for() -> None:
     pools, calls, launched = Pools(PoolSizes(1, 1, 1, 1)), ActiveCalls(), CancellationSet()
     draining, gate, begun = (
-        DrainController(calls, launched, pools),
+        controller(calls, launched, pools),
         threading.Event(),
         threading.Event(),
     )
@@ -283,7 +309,7 @@ def test_all_that_is_left_is_waited_for() -> None:
 
 def test_what_is_refused_is_no_work_that_is_left() -> None:
     pools, gate = Pools(PoolSizes(1, 1, 1, 1)), threading.Event()
-    draining = DrainController(ActiveCalls(), CancellationSet(), pools)
+    draining = controller(ActiveCalls(), CancellationSet(), pools)
     draining.begin()
     pools.refusals.submit(gate.wait, 20)
     assert draining.wait(0)
@@ -296,7 +322,7 @@ def test_lingering_ends_without_calls_or_soon(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = ActiveCalls()
-    draining = DrainController(calls, CancellationSet(), Pools(PoolSizes(1, 1, 1, 1)))
+    draining = controller(calls, CancellationSet(), Pools(PoolSizes(1, 1, 1, 1)))
     started = time.monotonic()
     draining.begin()
     draining.linger(seconds, threading.Event())
@@ -369,3 +395,100 @@ def test_feeds_go_on_until_programs_end_and_what_they_wrote_is_taken(
     for stream in (infeed, outfeed):
         is_told_at_once(stream)
     assert server.has_drained()
+
+
+def test_results_of_launched_executions_are_waited_for_until_they_were_fetched(
+    server: Server, client: Plain
+) -> None:
+    """Each element counts once the tuple was taken apart; its session alone is served."""
+    execution, other = launched(client), client.also()
+    [pair] = execution.outputs[0].outputs
+    conversation = client.stream("Converse")
+    server.drain()
+    is_told_at_once(conversation)
+    waiting = xla_pb2.WaitForExecutionRequest(execution=execution.execution)
+    assert client.begin("WaitForExecution", waiting).result().output == pair
+    parts = client.begin("DeconstructTuple", xla_pb2.DeconstructTupleRequest(tuple_handle=pair))
+    first, second = parts.result().element_handles
+    download = client.stream("Download", xla_extension_pb2.DownloadRequest(data=first))
+    assert np.frombuffer(download.receive().chunk.data, np.float32).tolist() == ONES.tolist()
+    looks_again()
+    assert not server._outcomes
+    for each, name, request in (
+        (client, "Launch", xla_extension_pb2.LaunchRequest()),
+        (client, "TransferToServer", xla_pb2.TransferToServerRequest()),
+        (other, "TransferToClient", xla_pb2.TransferToClientRequest(data=second)),
+    ):
+        is_told_at_once(each.begin(name, request))
+    fetched = client.begin("TransferToClient", xla_pb2.TransferToClientRequest(data=second))
+    assert fetched.result().literal.f32s == [2] * 4
+    assert server.has_drained()
+
+
+@pytest.mark.parametrize("name", ["Unregister", "CloseSession"])
+def test_results_that_are_freed_are_not_waited_for(
+    server: Server, client: Plain, name: str
+) -> None:
+    outputs = launched(client).outputs[0].outputs
+    server.drain()
+    looks_again()
+    assert not server._outcomes
+    requests = {
+        "Unregister": xla_pb2.UnregisterRequest(data=outputs),
+        "CloseSession": xla_extension_pb2.CloseSessionRequest(),
+    }
+    client.begin(name, requests[name]).result()
+    assert server.has_drained()
+
+
+def test_the_error_of_a_launched_execution_is_a_result(server: Server, client: Plain) -> None:
+    executable = client.compile(relay(1))
+    run = run_request(step(executable.handle, output=keep()))
+    execution = client("Launch", xla_extension_pb2.LaunchRequest(run=run)).execution
+    until(lambda: client.executions()[0] == 1)
+    client("CancelExecution", xla_extension_pb2.CancelExecutionRequest(execution=execution))
+    until(lambda: client.executions() == (0, 0))
+    server.drain()
+    looks_again()
+    waiting = client.begin("WaitForExecution", xla_pb2.WaitForExecutionRequest(execution=execution))
+    assert waiting.exception().code() is grpc.StatusCode.CANCELLED
+    assert server.has_drained()
+
+
+def test_a_client_that_has_gone_is_not_waited_for(
+    server: Server, client: Plain, caplog: pytest.LogCaptureFixture
+) -> None:
+    launched(client)
+    client.close()
+    with caplog.at_level(logging.WARNING):
+        server.drain()
+        assert server.has_drained()
+    assert "1 results of launched executions were not fetched: 1 of pair" in caplog.text
+
+
+def test_what_is_not_fetched_in_time_is_refused_and_logged_by_program(
+    server: Server, client: Plain, caplog: pytest.LogCaptureFixture
+) -> None:
+    execution = launched(client)
+    with caplog.at_level(logging.WARNING):
+        server.drain()
+        looks_again()
+        server.rpc._draining.end_results()
+        waiting = xla_pb2.WaitForExecutionRequest(execution=execution.execution)
+        is_told_at_once(client.begin("WaitForExecution", waiting))
+        assert server.has_drained()
+    assert "1 results of launched executions were not fetched: 1 of pair" in caplog.text
+    assert "the grace period is over" not in caplog.text
+
+
+def test_clients_that_may_be_there_are_waited_for() -> None:
+    """One without a connection's name uses a unix socket."""
+    draining = controller(ActiveCalls(), CancellationSet(), Pools(PoolSizes(1, 1, 1, 1)))
+    session = draining._sessions.open()
+    session.service.data.unfetched[1] = "program"
+    draining.begin()
+    assert not draining.wait(0)
+    session.kept_by = "a connection that ended"
+    assert draining.wait(0)
+    with draining._sessions.attached(session):
+        assert not draining.wait(0)

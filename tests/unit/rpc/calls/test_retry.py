@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fault.plain import until
-from xla_contract.errors import CancelledError, InvalidArgumentError
+from xla_contract.errors import CancelledError, InvalidArgumentError, UnavailableError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.completion import Completion
 from xla_server.rpc.calls.deferred import Responder
@@ -137,3 +137,20 @@ def test_a_call_given_up_before_does_not_go_on(executor) -> None:
     until(lambda: len(given.outcomes) == 1)
     assert isinstance(given.outcomes[0], CancelledError)
     assert proceeded == []
+
+
+def test_a_call_that_waits_for_an_execution_names_it_when_it_ends_before(
+    executor: ThreadPool,
+) -> None:
+    given, cancellation = Given(executor), Cancellation()
+    wait(
+        ValuePendingError(Completion(), "execution 7 of f"),
+        lambda: None,
+        cancellation,
+        given.answer,
+    )
+    cancellation.cancel(UnavailableError("the server is shutting down"))
+    until(lambda: given.outcomes)
+    (error,) = given.outcomes
+    assert type(error) is UnavailableError
+    assert error.message == "execution 7 of f: the server is shutting down"

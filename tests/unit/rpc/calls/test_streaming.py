@@ -374,3 +374,21 @@ def test_rows_must_stream_as_the_contract_does() -> None:
         with pytest.raises(ValueError, match="must stream as its contract says"):
             rpc_handlers([BY_NAME[name]], {name: row}, pools, boundary)
     pools.close(1)
+
+
+@pytest.mark.parametrize("name", ["Download", "Upload"])
+def test_a_stream_whose_request_has_arrived_has_begun(name: str) -> None:
+    """A draining server ends those that have not."""
+    begun: list[bool] = []
+
+    def method(_: SessionEntry, stream: Stream, __: Cancellation) -> None:
+        begun.append(stream.silence.has_begun)
+
+    with serving(name, Streaming(method)) as served:
+        rpc = served.rpc
+        request = iter(()) if rpc.request_streaming else rpc.request()
+        metadata = (("xla-session", served.sessions.open().token),)
+        call = served.callable()(request, metadata=metadata)
+        if rpc.response_streaming:
+            assert not list(call)
+    assert begun == [not rpc.request_streaming]

@@ -26,7 +26,7 @@ class Call:
 
     def __init__(self) -> None:
         self.service = Session(shared_resources(1000))
-        ((self.handle, self.pending),) = self.service.data.expect([VALUE.shape])
+        ((self.handle, self.pending),) = self.service.data.expect([VALUE.shape], "program")
         self.cancellation = Cancellation()
         self.sent: list[bytes] = []
         self.error: BaseException | None = None

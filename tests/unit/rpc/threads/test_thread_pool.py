@@ -1,3 +1,4 @@
+import contextlib
 import logging
 import queue
 import threading
@@ -227,3 +228,25 @@ def test_a_pool_is_larger_for_a_while() -> None:
     threads.submit(done.set)
     assert done.wait(100)
     threads.shutdown()
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+def test_idle_threads_beyond_the_limit_end(is_lent: bool) -> None:
+    threads, meeting, done = ThreadPool(2, "test"), threading.Barrier(4), list[int]()
+    with contextlib.ExitStack() as more:
+        if is_lent:
+            for _ in range(2):
+                assert threads.lend()
+                more.callback(threads.reclaim)
+        else:
+            more.enter_context(threads.larger(2))
+        for _ in range(4):
+            threads.submit(meeting.wait, 100)
+        until(threads.is_idle)
+        assert threads.count == 4
+    until(lambda: threads.count == 2)
+    assert threads.is_idle()
+    for number in range(10):
+        threads.submit(done.append, number)
+    threads.shutdown()
+    assert sorted(done) == list(range(10))

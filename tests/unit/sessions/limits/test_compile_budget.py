@@ -50,3 +50,13 @@ def test_compiling_that_fails_counts_too() -> None:
     with pytest.raises(ZeroDivisionError), budget.spending():
         fail()
     assert budget.used == 3
+
+
+def test_compilations_of_one_second_are_one_sum() -> None:
+    clock = Clock()
+    budget = CompileBudget(10, clock)
+    for _ in range(100):
+        with budget.spending():
+            clock.now += 1 / 32
+    assert budget.used == 100 / 32
+    assert len(budget._spent) <= 5

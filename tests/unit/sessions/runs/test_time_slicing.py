@@ -1,5 +1,7 @@
+import ctypes
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +11,7 @@ from tests.unit.sessions.engines import Pool
 from tests.unit.threads import no_threads
 from xla_contract.errors import CancelledError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_flag import FLAG_WORDS, HELPED
 from xla_server.sessions.limits.blocking import (
     Worker,
     current_worker,
@@ -179,6 +182,24 @@ def test_a_run_outside_of_its_thread_is_charged_wall_time() -> None:
     assert 0 < counts[1] - before < 10
 
 
+def test_programs_are_charged_from_begin_to_end_however_rare_polls_are() -> None:
+    """Polls see no program of the greedy client to its end."""
+    modest, scheduler = _of(Flow("modest"), 1), TimeSlicer(1)
+    seconds = dict.fromkeys(("greedy", "modest"), 0.0)
+    greedy = _of(Flow("greedy"), 1)
+    for number in range(400):
+        scheduler.reschedule([*greedy, *modest], 5.0 + OLD * number)
+        running = [each for each in (*greedy, *modest) if not each.is_paused]
+        for each in running:
+            used = 5 * PERIOD / len(running)
+            _use([each], used)
+            seconds[each.flow.identity] += used
+        if number % 2 and not greedy[0].is_paused:
+            scheduler.end(greedy[0])
+            greedy = _of(Flow("greedy"), 1)
+    assert seconds["greedy"] == pytest.approx(seconds["modest"], rel=0.1)
+
+
 @pytest.mark.parametrize("older", [3, 0])
 def test_a_caller_that_begins_programs_all_the_time_has_no_more_than_others(older: int) -> None:
     """Its young programs, beside so many older ones, run only while it is little in advance."""
@@ -333,3 +354,20 @@ def test_executions_run_without_turns_until_there_is_a_thread() -> None:
     until(lambda: bool(first.since and second.since))
     scheduler.end(first)
     scheduler.end(second)
+
+
+def test_the_processor_time_of_helper_threads_is_charged() -> None:
+    (time_slice,) = _turns(1)
+    words = (ctypes.c_int64 * FLAG_WORDS).from_address(time_slice.cancellation.flag_address)
+    time_slice.charge(5.0)
+    words[HELPED] = 3 * 10**9
+    _use([time_slice], 1.0)
+    assert time_slice.charge(6.0) == 4.0
+    assert time_slice.charge(7.0) == time_slicing.MIN_USE
+
+
+def test_what_a_thread_has_run_before_is_not_charged() -> None:
+    scheduler, before = TimeSlicer(1), time.thread_time()
+    time_slice = scheduler.begin(Cancellation())
+    assert before <= time_slice.processor_seconds <= time.thread_time()
+    scheduler.end(time_slice)

@@ -12,6 +12,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.platform import Buffer
 from xla_server.sessions.limits.memory_budget import MemoryBudget
+from xla_server.sessions.values.futures import ValuePendingError
 from xla_server.sessions.values.handles import HandleFactory
 from xla_server.sessions.values.value_table import ValueTable
 
@@ -158,3 +159,28 @@ def test_a_reservation_grows_as_far_as_there_is_memory():
     assert (table.reserved_bytes, memory.used_bytes) == (0, 0)
     with pytest.raises(ResourceExhaustedError, match=r"leave 30 of 100 bytes.*71 .*with 0 in use"):
         table.reserve_later(71, "a test", spared=30)
+
+
+def test_outputs_are_unfetched_until_they_are_freed_or_sent():
+    table = _table()
+    ones = np.ones(2, np.float32)
+    values = [_buffer(ones), _buffer((ones, ones)), _buffer(ones), _buffer(ones)]
+    expected = table.expect([value.shape for value in values], "program")
+    (sent, pair, freed, failed), _ = zip(*expected, strict=True)
+    assert table.unfetched == dict.fromkeys((sent, pair, freed, failed), "program")
+    with pytest.raises(ValuePendingError):
+        table.get(failed)
+    for (handle, pending), value in zip(expected[:3], values, strict=False):
+        table.fulfil(handle, pending, value)
+    table.fail(*expected[3], InvalidArgumentError("it failed"))
+    assert len(table.unfetched) == 4
+    table.note_fetched([sent, sent])
+    table.remove(freed)
+    with pytest.raises(InvalidArgumentError, match="it failed"):
+        table.get(failed)
+    assert list(table.unfetched) == [pair]
+    elements = table.deconstruct(pair)
+    assert list(table.unfetched) == elements
+    assert set(table.deconstruct(pair)).isdisjoint(table.unfetched)
+    table.close()
+    assert not table.unfetched

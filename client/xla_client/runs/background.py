@@ -1,12 +1,12 @@
-"""Background threads for runs that take several calls, one after the other."""
+"""Background threads for runs on servers that cannot launch them."""
 
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from xla_client.runs.execution import UnlaunchedExecution
+from xla_client.runs.execution import Execution, ExecutionProfile
 from xla_client.transport.transport import Pending
-from xla_contract.errors import CancelledError, XlaError
+from xla_contract.errors import CancelledError, UnimplementedError, XlaError
 
 
 class CallSequence:
@@ -16,6 +16,8 @@ class CallSequence:
         self._lock = threading.Lock()
         self._is_stopped = False
         self._pending: Pending[Any] | None = None
+        self.profile = ExecutionProfile()
+        """The cost of the run, if `work` knows it."""
 
     def result(self, start: Callable[[], Pending[Any]]) -> Any:
         """Make the next call, return its response; raises XlaError, CancelledError once stopped."""
@@ -34,16 +36,33 @@ class CallSequence:
             pending.cancel()
 
 
-class BackgroundExecution(UnlaunchedExecution[Any]):
+class BackgroundExecution(Execution[Any]):
     """A run whose calls are made in a thread of its own: `work` makes them and returns the result.
 
-    For servers that cannot launch the run.
+    For servers that cannot launch the run: it has no handle, and buffers when it has ended.
     """
 
     def __init__(self, work: Callable[[CallSequence], Any]) -> None:
         super().__init__()
         self._calling = CallSequence()
         threading.Thread(target=self._run, args=(work,), name="xla-run", daemon=True).start()
+
+    @property
+    def handle(self) -> int:
+        """There is none; raises UnimplementedError."""
+        raise UnimplementedError(
+            "the server must be able to launch executions to give handles for them, got one that "
+            "cannot",
+            op="Launch",
+        )
+
+    @property
+    def buffers(self) -> Any:
+        """The result; waits for it."""
+        return self.result()
+
+    def _watch(self) -> None:
+        """The future is set whether or not a thread waits for it."""
 
     def cancel(self) -> bool:
         """Stop the run; False if it had finished before."""
@@ -61,4 +80,5 @@ class BackgroundExecution(UnlaunchedExecution[Any]):
             self._future.set_exception(error)
             raise
         else:
+            self._profile = self._calling.profile
             self._future.set_result(result)
