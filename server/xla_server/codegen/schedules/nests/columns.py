@@ -279,18 +279,17 @@ class _ColumnBuilder(LoopBuilder):
         run = body = opened[-1]
         elements = [self._element(depth, store, v) for store, v in results]
         if at_once:
-            self._forget(
-                {self._columns.last, *(loop for each in reductions for loop in each.loops)}
-            )
+            self._forget({self._columns.last, *(each.loops[-1] for each in reductions)})
             cells = [run.declare(names("a"), element.load()) for element in elements]
             body = Loop(run, names("i"), at_once)
             self._indices[loops[-1]] = body.let(names("i"), ir.plus(rows.axis, body.axis))
             opened.append(body)
+        # Accumulators change with every element, and so do the values computed from them.
+        self._bodies[loops[-1]] = body
         for reduction in reductions:
             for own, loop in zip(reduction.loops, loops, strict=True):
                 self._indices[own] = self._indices[loop]
-                # Accumulators change with every element, and so do the values computed from them.
-                self._bodies[own] = body
+                self._bodies[own] = self._bodies[loop]
         starts: Sequence[ir.Expression] = (
             cells if at_once else [run.let(names("a"), each.load()) for each in elements]
         )
@@ -383,7 +382,9 @@ class _ColumnBuilder(LoopBuilder):
         """
         columns, names, opened = self._columns, self._names, []
         last, lanes, begin = columns.last, columns.vector, ir.whole(0)
-        if lanes:
+        if lanes == columns.size:
+            columns.low = begin
+        elif lanes:
             body = vectors = Loop(body, names("i"), columns.size // lanes)
             begin = ir.times(vectors.axis, lanes)
             columns.low = body.let(names("i"), ir.integer_op("minimum", begin, last.size - lanes))
