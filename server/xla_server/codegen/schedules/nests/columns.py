@@ -31,7 +31,11 @@ from xla_server.codegen.schedules.builders.loop_builder import (
     polling_nest_if_long,
 )
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
-from xla_server.codegen.schedules.reductions.reduction_groups import needed_reductions
+from xla_server.codegen.schedules.reductions.reduction_groups import (
+    MIN_COLUMNS,
+    needed_reductions,
+    reads_along,
+)
 from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, size_of, steps_of
 from xla_server.codegen.trace.graph import (
     Apply,
@@ -65,17 +69,7 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     if is_short_window(window, nest.target.capability) and not is_tested:
         return None
     last = nest.loops[-1]
-    inside = {loop for reduction in reductions for loop in reduction.loops}
-    innermost = [reduction.loops[-1] for reduction in reductions]
-    # Loads that vary with only one of the loops are hoisted by this schedule and by any other.
-    reads = [
-        node
-        for node in all_nodes(nest.stores)
-        if isinstance(node, Load) and last in node.variables and node.variables & inside
-    ]
-    along = sum(node.offset.coefficient(last) == 1 for node in reads)
-    across = sum(any(node.offset.coefficient(loop) == 1 for loop in innermost) for node in reads)
-    if last.size < 4 or along <= across:
+    if last.size < MIN_COLUMNS or not reads_along(last, reductions, nest.stores):
         return None
     block = nest.target.tuning.loops.column_block
     return polling_nest_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
