@@ -35,6 +35,7 @@ ORDERS_OF_SUMS = {
         *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART")
     },
     "codegen/gpu/schedules/threads.py": {"RUN"},
+    "codegen/schedules/reductions/reduction_groups.py": {"MIN_COLUMNS"},
     "codegen/schedules/reductions/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/schedules/nests/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
     "codegen/routines/linear_algebra/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},

@@ -13,9 +13,17 @@ from xla_server.codegen.kernel_ir.analysis.vectors import (
     is_of_sums,
     stores_apart,
 )
-from xla_server.codegen.kernel_ir.expressions import known
-from xla_server.codegen.kernel_ir.statements import Call, For, Statement, While, blocks_of
-from xla_server.codegen.kernel_ir.walk import walk
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Index,
+    Quotient,
+    Remainder,
+    Value,
+    known,
+    operands_of,
+)
+from xla_server.codegen.kernel_ir.statements import Call, For, Let, Statement, While, blocks_of
+from xla_server.codegen.kernel_ir.walk import read_by, walk, within
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 MAX_COPIES = 64
@@ -57,7 +65,7 @@ def is_unrolled(loop: For) -> bool:
 
     Nor is one of three or more iterations that store loads at loaded indices, or results of costly
     functions: LLVM vectorises the loop, but not its copies. Nor is one of four or more neighbouring
-    sums of products.
+    sums of products. Nor is one of rows, whose copies would be equal loops.
     """
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES and not is_long_column(loop)
@@ -66,7 +74,24 @@ def is_unrolled(loop: For) -> bool:
     is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
     is_row = (constant_iterations(loop) or 0) >= MIN_SUMS and is_of_sums(loop)
     has_calls = any(isinstance(s, Call) and not s.routine.is_inlined for s, _ in walk(loop.body))
-    return is_small and not (has_calls or is_left or is_row)
+    return is_small and not (has_calls or is_left or is_row or _is_of_rows(loop))
+
+
+def _is_of_rows(loop: For) -> bool:
+    """Return whether a loop stores rows by loops that stay, and uses its axis in addresses only.
+
+    An axis that is tested or divided would be constant in each copy.
+    """
+    rows = [each for each in loop.body if isinstance(each, For)]
+    if not rows or not all(not row.unrolled and is_of_stores(row) for row in rows):
+        return False
+    inside = [statement for statement, _ in walk(loop.body)]
+    found = [each for statement in inside for each in read_by(statement)]
+    parts = (each for each in found if isinstance(each, Apply | Quotient | Remainder))
+    used = [part for each in parts for part in operands_of(each)]
+    used += [each.expression for each in inside if isinstance(each, Let)]
+    numbers = (part for part in used if isinstance(part, Value | Index))
+    return not any(loop.axis in within(part) for part in numbers)
 
 
 def is_long_column(loop: For) -> bool:

@@ -12,7 +12,7 @@ from xla_server.codegen.schedules.builders.launches.work_items import parts_of_i
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.builders.split_dimension import split_dimension
 from xla_server.codegen.schedules.nests.columns import column_kernel
-from xla_server.codegen.schedules.nests.interleaved import interleaved
+from xla_server.codegen.schedules.nests.interleaved import interleaved, neighbouring_reductions
 from xla_server.codegen.schedules.nests.pieces import piece_kernel
 from xla_server.codegen.schedules.nests.rows import row_kernel
 from xla_server.codegen.schedules.nests.short_rows import short_row_kernel
@@ -51,10 +51,13 @@ class ElementGraph:
         if whole is not None:
             loop, stores = whole
             return Nest((loop,), stores, self.target, self.cancellation, is_flat=True)
+        sizes, make = self._interleaved
+        beside = neighbouring_reductions(sizes, make, self.nest.loops, self.nest.stores)
+        if beside is not None:
+            return Nest(*collapsed(*beside), self.target, self.cancellation)
         divide = functools.partial(parts_of_items, tuned=self.target.tuning.loops)
         if divide(self.nest.loops, self.nest.stores) == 1:
             return self.nest
-        sizes, make = self._interleaved
         return Nest(*collapsed(sizes, make, divide), self.target, self.cancellation)
 
     @functools.cached_property

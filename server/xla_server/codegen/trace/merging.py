@@ -13,10 +13,15 @@ def merged(
     """Return a loop for each group of loops, and the old variables in terms of the new ones.
 
     The loop before the last is split into `parts` equal parts, with a loop over them around it.
+    A group of one loop that is not split is that loop.
     """
-    loops = []
+    loops: list[Variable] = []
     indices: dict[Variable, Affine] = {}
     for number, group in enumerate(groups):
+        if len(group) == 1 and (parts == 1 or number != len(groups) - 2):
+            loops += group
+            indices[group[0]] = variable(group[0])
+            continue
         sizes = [loop.size for loop in group]
         size = math.prod(sizes)
         index = Affine()

@@ -1,14 +1,17 @@
 """The choice of loops that become copies of their bodies."""
 
+import dataclasses
+
 import pytest
 
-from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, sums
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, sums
 from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Apply,
     Expression,
     Index,
     Load,
+    Quotient,
     Value,
     whole,
 )
@@ -17,6 +20,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Call,
     For,
     If,
+    Let,
     Statement,
     Store,
     While,
@@ -118,6 +122,47 @@ def test_long_columns_stay_a_loop(
 ) -> None:
     store = Store(WRITE, Type.F32, Index(0, ((AXIS, stride),)), ELEMENT)
     assert unrolled(loop(iterations, *[store] * statements)) == expected
+
+
+INNER = Value("j", Type.I64)
+PLACE = Index(0, ((AXIS, 40), (INNER, 1)))
+BESIDE = Load(READ, Type.F32, PLACE)
+
+
+def chosen(position: Expression) -> Expression:
+    """Return the element, or zero where a position is far."""
+    return Apply("select", (Apply("lt", (position, whole(3)), Type.B1), BESIDE, ZERO), Type.F32)
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"),
+    [
+        (BESIDE, False),
+        (Apply("mul", (BESIDE, Load(READ, Type.F32, AXIS)), Type.F32), False),
+        (chosen(INNER), False),
+        # Copies know what is tested or divided.
+        (chosen(AXIS), True),
+        (chosen(Index(1, ((AXIS, 2),))), True),
+        (Load(READ, Type.F32, Quotient(Index(0, ((AXIS, 1),)), 2)), True),
+    ],
+)
+def test_rows_that_stay_loops_are_written_once(element: Expression, expected: bool) -> None:
+    row = For(INNER, whole(0), whole(40), (Store(WRITE, Type.F32, PLACE, element),), 40)
+    assert is_unrolled(loop(8, row)) is expected
+    # Short rows are copied, and what is not stored in a buffer may stay in registers.
+    assert is_unrolled(loop(8, dataclasses.replace(row, unrolled=True)))
+    assert is_unrolled(loop(8, dataclasses.replace(row, body=(STORE,))))
+
+
+def test_rows_at_a_bound_number_are_copied() -> None:
+    number, value = Value("n", Type.I64), Value("v", Type.F32)
+    store = Store(WRITE, Type.F32, PLACE, value)
+    for bound, expression, expected in (
+        (value, BESIDE, False),
+        (number, Index(1, ((AXIS, 2),)), True),
+    ):
+        row = For(INNER, whole(0), whole(40), (Let(bound, expression), store), 40)
+        assert is_unrolled(loop(8, row)) is expected
 
 
 @pytest.mark.parametrize(("statements", "expected"), [(32, True), (33, False)])

@@ -1,4 +1,4 @@
-"""Splitting of the innermost dimension in two, if all indices divide it by the same number.
+"""Splitting of a dimension in two, if all indices divide it by the same number.
 
 Repeated elements and tiles are read at quotients and remainders of their index, and the division
 takes longer than the copy. One loop over quotients and one over remainders need no division.
@@ -17,34 +17,47 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
 def split_dimension(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int], Make]:
-    """Return dimensions and stores with the innermost dimension split, or both unchanged."""
-    if not dimensions:
-        return dimensions, make
+    """Return dimensions and stores with one dimension split, or both unchanged.
+
+    It is the innermost one that can be. Others are split where remainders are tested, as of rows
+    of several operands in turn.
+    """
     loops = [Variable(size, "i") for size in dimensions]
-    divisor = _divisor(make(tuple(map(variable, loops))), loops[-1])
-    if divisor is None or dimensions[-1] % divisor or divisor == dimensions[-1]:
+    stores = make(tuple(map(variable, loops))) if loops else ()
+    for number in reversed(range(len(loops))):
+        divisor = _divisor(stores, loops[number], is_innermost=number == len(loops) - 1)
+        size = dimensions[number]
+        if divisor is not None and size % divisor == 0 and divisor < size:
+            break
+    else:
         return dimensions, make
 
-    def stores(index: Index) -> Sequence[Store]:
-        *outer, quotient, remainder = index
-        return make((*outer, quotient * divisor + remainder))
+    def split(index: Index) -> Sequence[Store]:
+        quotient, remainder = index[number : number + 2]
+        return make((*index[:number], quotient * divisor + remainder, *index[number + 2 :]))
 
-    return (*dimensions[:-1], dimensions[-1] // divisor, divisor), stores
+    before, after = dimensions[:number], dimensions[number + 1 :]
+    return (*before, dimensions[number] // divisor, divisor, *after), split
 
 
-def _divisor(stores: Sequence[Store], loop: Variable) -> int | None:
+def _divisor(stores: Sequence[Store], loop: Variable, *, is_innermost: bool) -> int | None:
     """Return the common divisor of all quotients and remainders of `loop`'s variable, if any.
 
     The result is None if an element uses the index undivided, since tests of it are cut along a
     single loop (`nests/pieces.py`), and if an element takes longer than the division of its index.
     """
+    is_tested = is_innermost
     for node in all_nodes(stores):
         if isinstance(node, ReductionResult):
             return None
-        if isinstance(node, Position) and node.index.coefficient(loop):
-            return None
+        if isinstance(node, Position):
+            if node.index.coefficient(loop):
+                return None
+            is_tested |= loop in node.index.atoms()
         if isinstance(node, Apply) and cost_of(node.function) >= CostClass.TRANSCENDENTAL:
             return None
+    if not is_tested:
+        return None
     alone = Affine(0, ((loop, 1),))
     divisors = set()
     for index in indices_of(stores):

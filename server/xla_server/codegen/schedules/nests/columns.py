@@ -31,7 +31,11 @@ from xla_server.codegen.schedules.builders.loop_builder import (
     polling_nest_if_long,
 )
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
-from xla_server.codegen.schedules.reductions.reduction_groups import needed_reductions
+from xla_server.codegen.schedules.reductions.reduction_groups import (
+    MIN_COLUMNS,
+    needed_reductions,
+    reads_along,
+)
 from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, size_of, steps_of
 from xla_server.codegen.trace.graph import (
     Apply,
@@ -65,17 +69,7 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     if is_short_window(window, nest.target.capability) and not is_tested:
         return None
     last = nest.loops[-1]
-    inside = {loop for reduction in reductions for loop in reduction.loops}
-    innermost = [reduction.loops[-1] for reduction in reductions]
-    # Loads that vary with only one of the loops are hoisted by this schedule and by any other.
-    reads = [
-        node
-        for node in all_nodes(nest.stores)
-        if isinstance(node, Load) and last in node.variables and node.variables & inside
-    ]
-    along = sum(node.offset.coefficient(last) == 1 for node in reads)
-    across = sum(any(node.offset.coefficient(loop) == 1 for loop in innermost) for node in reads)
-    if last.size < 4 or along <= across:
+    if last.size < MIN_COLUMNS or not reads_along(last, reductions, nest.stores):
         return None
     block = nest.target.tuning.loops.column_block
     return polling_nest_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
@@ -281,18 +275,17 @@ class _ColumnBuilder(LoopBuilder):
         run = body = opened[-1]
         elements = [self._element(depth, store, v) for store, v in results]
         if at_once:
-            self._forget(
-                {self._columns.last, *(loop for each in reductions for loop in each.loops)}
-            )
+            self._forget({self._columns.last, *(each.loops[-1] for each in reductions)})
             cells = [run.declare(names("a"), element.load()) for element in elements]
             body = Loop(run, names("i"), at_once)
             self._indices[loops[-1]] = body.let(names("i"), ir.plus(rows.axis, body.axis))
             opened.append(body)
+        # Accumulators change with every element, and so do the values computed from them.
+        self._bodies[loops[-1]] = body
         for reduction in reductions:
             for own, loop in zip(reduction.loops, loops, strict=True):
                 self._indices[own] = self._indices[loop]
-                # Accumulators change with every element, and so do the values computed from them.
-                self._bodies[own] = body
+                self._bodies[own] = self._bodies[loop]
         starts: Sequence[ir.Expression] = (
             cells if at_once else [run.let(names("a"), each.load()) for each in elements]
         )
@@ -385,7 +378,9 @@ class _ColumnBuilder(LoopBuilder):
         """
         columns, names, opened = self._columns, self._names, []
         last, lanes, begin = columns.last, columns.vector, ir.whole(0)
-        if lanes:
+        if lanes == columns.size:
+            columns.low = begin
+        elif lanes:
             body = vectors = Loop(body, names("i"), columns.size // lanes)
             begin = ir.times(vectors.axis, lanes)
             columns.low = body.let(names("i"), ir.integer_op("minimum", begin, last.size - lanes))

@@ -87,8 +87,9 @@ def piece_kernel(
     attempts = [(everywhere, min(few, most)), (apart, most)]
     attempts = attempts if is_bound and not is_repeated else [(everywhere, most)]
     attempts += [(off_edges, most), (inside_rows, most)]
+    traces = _Traces(make)
     for shortest, limit in attempts:
-        cutting = _Cutting(make, tuned, limit, shortest)
+        cutting = _Cutting(traces, tuned, limit, shortest)
         try:
             cutting.cut(tuple((0, size) for size in dimensions))
         except _TooManyError:
@@ -135,8 +136,9 @@ def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) 
     Boxes that share rows keep sharing them: cuts of outer dimensions divide all of them.
     """
     elements = sum(math.prod(high - low for low, high in box) for box in boxes)
+    traces = _Traces(make)
     for is_cut in (True, False) if elements >= tuned.min_costly else (False,):
-        cutting = _Cutting(make, tuned, tuned.max_nodes, [1] * len(boxes[0]))
+        cutting = _Cutting(traces, tuned, tuned.max_nodes, [1] * len(boxes[0]))
         is_rows = len(boxes) > 1 and cutting.are_rows(boxes[0], dimension)
         try:
             if is_rows and is_cut:
@@ -152,14 +154,45 @@ def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) 
     return cutting.pieces
 
 
+class _Traces:
+    """The stores of an element of a box, traced once for each box and index.
+
+    Boxes with the same number of elements in a dimension have the same loop over it.
+    """
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+        self._loops: dict[tuple[int, int], Variable] = {}
+        self._stores: dict[tuple[Box, tuple[Affine, ...]], tuple[Store, ...]] = {}
+
+    def loops(self, box: Box) -> list[Variable]:
+        """Return a loop for each dimension of a box."""
+        sizes = enumerate(high - low for low, high in box)
+        return [self._loops.setdefault(each, Variable(each[1], "i")) for each in sizes]
+
+    def stores(self, box: Box, index: Sequence[Affine] = ()) -> tuple[Store, ...]:
+        """Return the stores of an element by its index relative to the low end of a box.
+
+        Without an index, it is that of the box's loops.
+        """
+        index = tuple(index) or tuple(map(variable, self.loops(box)))
+        found = self._stores.get((box, index))
+        if found is None:
+            at = tuple(at + low for at, (low, _) in zip(index, box, strict=True))
+            found = self._stores[box, index] = tuple(self._make(at))
+        return found
+
+
 class _Cutting:
     """Finds the pieces of a nest, with at most `max_nodes` operations.
 
     A cut between two parts below `shortest` is not made.
     """
 
-    def __init__(self, make: Make, tuned: Pieces, max_nodes: int, shortest: Sequence[int]) -> None:
-        self._make, self._tuned, self._shortest = make, tuned, shortest
+    def __init__(
+        self, traces: _Traces, tuned: Pieces, max_nodes: int, shortest: Sequence[int]
+    ) -> None:
+        self._traces, self._tuned, self._shortest = traces, tuned, shortest
         self._max_nodes = max_nodes
         self._run_count = 0
         self._node_count = 0
@@ -170,14 +203,14 @@ class _Cutting:
         waiting = [box]
         while waiting:
             part = waiting.pop()
-            loops, stores = self._traced(part)
-            found = cuts_of(loops, stores, self._tuned).items()
+            loops = self._traces.loops(part)
+            found = cuts_of(loops, self._traces.stores(part), self._tuned).items()
             kept = {
                 d: self._worthwhile(loops[d].size, cuts, self._shortest[d]) for d, cuts in found
             }
             cuts = {d: values for d, values in kept.items() if values}
             if not cuts:
-                self._add_nest(part, loops, stores)
+                self.add_whole(part)
                 self._check()
                 continue
             first, last = min(cuts), max(cuts)
@@ -192,7 +225,8 @@ class _Cutting:
         waiting = [tuple(boxes)]
         while waiting:
             rows = waiting.pop()
-            found = [cuts_of(*self._traced(box), self._tuned) for box in rows]
+            traced = ((self._traces.loops(box), self._traces.stores(box)) for box in rows)
+            found = [cuts_of(*each, self._tuned) for each in traced]
             outside = {d: cuts for each in found for d, cuts in each.items() if d < dimension}
             if outside:
                 first = min(outside)
@@ -216,20 +250,9 @@ class _Cutting:
 
     def add_whole(self, box: Box) -> None:
         """Add a piece as one nest of loops."""
-        self._add_nest(box, *self._traced(box))
-
-    def _traced(self, box: Box) -> tuple[list[Variable], tuple[Store, ...]]:
-        """Return a loop for each dimension of a box, and the stores inside."""
-        loops = _loops(box)
-        return loops, self._stores(box, tuple(map(variable, loops)))
-
-    def _stores(self, box: Box, index: Sequence[Affine]) -> tuple[Store, ...]:
-        """Return the stores of an element by its index relative to the low end of a box."""
-        return tuple(self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True))))
-
-    def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
-        """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
-        loops, stores = collapsed_loops(single, stores, functools.partial(self._stores, box))
+        again = functools.partial(self._traces.stores, box)
+        traced = self._traces.loops(box), self._traces.stores(box)
+        loops, stores = collapsed_loops(*traced, again)
         outer = self._item_loops(loops, len(loops) - 1)
         self._add(Piece(loops[:outer], (InnerLoops(loops[outer:], stores),)))
 
@@ -245,19 +268,15 @@ class _Cutting:
 
     def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
         """Add one piece, in which each row has all these parts."""
-        outer = _loops(parts[0][:dimension])
-        inner = [_loops(part[dimension:]) for part in parts]
-        singles = [
-            self._stores(part, [variable(loop) for loop in (*outer, *loops)])
-            for part, loops in zip(parts, inner, strict=True)
-        ]
-        indices = [list(indices_of(stores)) for stores in singles]
+        outer = self._traces.loops(parts[0])[:dimension]
+        inner = [self._traces.loops(part)[dimension:] for part in parts]
+        indices = [list(indices_of(self._traces.stores(part))) for part in parts]
         items, merged_indices = merged(groups_of(outer, list(itertools.chain(*indices))))
         runs = []
         for part, loops, own in zip(parts, inner, indices, strict=True):
             row, inside = merged(groups_of(loops, own))
             at = [(merged_indices | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
-            runs.append(InnerLoops(row, self._stores(part, at)))
+            runs.append(InnerLoops(row, self._traces.stores(part, at)))
         # The index of an item of one loop needs no division.
         elements, count = sum(_elements(run.loops) for run in runs), len(items)
         count = self._item_loops(items, count, elements) if count > 1 else count
@@ -282,11 +301,6 @@ class _Cutting:
 def _elements(loops: Sequence[Variable]) -> int:
     """Return the number of elements of a nest of loops."""
     return math.prod(loop.size for loop in loops)
-
-
-def _loops(box: Box) -> list[Variable]:
-    """Return a loop for each dimension of a box."""
-    return [Variable(high - low, "i") for low, high in box]
 
 
 def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:

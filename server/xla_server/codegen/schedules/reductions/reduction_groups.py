@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from xla_server.codegen.schedules.reductions.sum_levels import RUN
 from xla_server.codegen.schedules.reductions.vector_reductions import vector_reduction
 from xla_server.codegen.trace import graph
+from xla_server.ir.analysis.affine import Variable
 from xla_server.ir.traversal import in_post_order
+
+MIN_COLUMNS = 4
+"""Fewest neighbouring results that are reduced as a row of accumulators; fewer are reduced in one
+loop with an accumulator for each. It is not tuned, as the order of sums depends on it."""
 
 
 def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reduction, ...]]:
@@ -38,6 +43,26 @@ def is_free(reduction: graph.Reduction) -> bool:
         return False
     is_one_loop = len(reduction.loops) == 1
     return is_one_loop or form.has_keys or math.prod(loop.size for loop in reduction.loops) > RUN
+
+
+def reads_along(
+    loop: Variable, reductions: Sequence[graph.Reduction], stores: Sequence[graph.Store]
+) -> bool:
+    """Return whether more loads are contiguous along a loop around reductions than inside of them.
+
+    Loads that vary with only one of the loops are left out: every schedule hoists them.
+    """
+    inside = {each for reduction in reductions for each in reduction.loops}
+    innermost = [reduction.loops[-1] for reduction in reductions if reduction.loops]
+    reads = [
+        node
+        for node in graph.reached(graph.roots_of(stores))
+        if isinstance(node, graph.Load) and loop in node.variables and node.variables & inside
+    ]
+    along = sum(node.offset.coefficient(loop) == 1 for node in reads)
+    return along > sum(
+        any(node.offset.coefficient(each) == 1 for each in innermost) for node in reads
+    )
 
 
 def reductions_of(stores: Sequence[graph.Store]) -> list[graph.Reduction]:

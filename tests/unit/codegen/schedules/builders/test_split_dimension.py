@@ -56,3 +56,29 @@ def test_no_index_is_divided_in_the_innermost_loop(name: str) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_other_indices_are_divided(name: str) -> None:
     assert "whole_" in _text_of(WHOLE[name])
+
+
+def _in_turn(*rows: Any) -> Any:
+    return jnp.stack(rows, 1).reshape(-1, rows[0].shape[1])
+
+
+ROWS: dict[str, tuple[Program, bool]] = {
+    "two operands": ((lambda x: _in_turn(x, x * 2), (X,)), True),
+    "few rows": ((lambda x: _in_turn(x[:4], x[4:8] + 1), (X,)), True),
+    "groups": (
+        (lambda x, y: _in_turn(x, x * 2).reshape(10, 8, 96) * y[:10, None, :96], (X, LONG)),
+        True,
+    ),
+    # Their own index is tested, too.
+    "edges": ((lambda x: jnp.pad(_in_turn(x, x * 2)[3:], ((3, 0), (0, 0))), (X,)), False),
+    "a costly function": ((lambda x: jnp.tanh(_in_turn(x, x * 2)), (X,)), False),
+}
+"""Rows of several operands in turn, and whether each operand has a loop."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_two_operands_in_turn_are_two_loops(name: str) -> None:
+    program, is_split = ROWS[name]
+    text = _text_of(program)
+    assert ("select(" in text) is not is_split
+    assert not is_split or text.count("store_f32(") == 2

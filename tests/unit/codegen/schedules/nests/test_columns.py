@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
@@ -44,6 +45,20 @@ def test_blocks_of_one_length_have_loops_of_that_length() -> None:
         assert f"in range({BLOCK}):" in text
         assert "minimum" not in text
         assert ("whole_mod" in text) is (blocks > 1)
+
+
+def test_what_varies_with_an_outer_loop_alone_is_computed_there() -> None:
+    dimensions = ("NHWC", "HWIO", "NHWC")
+
+    def convolved(x: Any, weights: Any) -> Any:
+        return lax.conv_general_dilated(x, weights, (1, 1), "SAME", dimension_numbers=dimensions)
+
+    (text,) = near_texts(convolved, _of(1, 4, 4, 3), _of(3, 3, 3, 4))
+    (inside,) = [loop for loop in text.split("for ") if "load_f32(" in loop]
+    assert text.count("= ge(") == text.count("= lt(") == 2
+    assert "= ge(" not in inside
+    # One vector of columns needs no loop over vectors.
+    assert "range(1)" not in text
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int4"])

@@ -1,6 +1,7 @@
-"""Loops over what lies between padding, with as many steps at once as that repeats after."""
+"""Neighbours in one iteration: as many as padding repeats after, and two or three reductions."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, texts_of
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 
@@ -86,3 +87,51 @@ def test_an_associative_scan_is_done_without_divisions() -> None:
     ]
     assert not _divides_an_index(thunk.source)
     assert_equal_bits(on_cpu(module, [x])[0], np.cumsum(x, 1))
+
+
+def _points(*sizes: int, dtype: Any = np.float32) -> Any:
+    return _RANDOM.integers(-9, 9, sizes).astype(dtype)
+
+
+def _differences(x: Any) -> Any:
+    return (x[None] * 2 - x[:, None]).sum(1)
+
+
+REDUCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
+    "sums": (lambda x: x.sum(1), (_points(6, 70, 3),), 3),
+    "extremes": (lambda x: jnp.abs(x).max(1), (_points(6, 70, 2),), 2),
+    "integers": (lambda x: x.sum((1, 2)), (_points(2, 3, 35, 3, dtype=np.int32),), 3),
+    "outer loops that do not merge": (
+        lambda x: x.transpose(1, 0, 2, 3).sum(2),
+        (_points(5, 6, 70, 3),),
+        3,
+    ),
+    "two results": (lambda x: (x.sum(1), (x * x).sum(1)), (_points(6, 70, 3),), 6),
+    "differences": (_differences, (_points(70, 3),), 3),
+    "vectors": (lambda x: x.sum(1), (_points(6, 70, 4),), 1),
+    "positions": (lambda x: x.argmax(1), (_points(6, 70, 3),), 2),
+    "rows": (lambda x: x.sum(2), (_points(6, 3, 70),), 1),
+    "one row": (lambda x: x.sum(0), (_points(70, 3),), 1),
+    "once for a row": (
+        lambda x, y: x.sum(1) + y.sum(1)[:, None],
+        (_points(6, 70, 3), _points(6, 70)),
+        1,
+    ),
+}
+"""Programs, their arguments, and the stores of an iteration of the kernel's last loop."""
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_few_neighbours_share_a_loop(name: str) -> None:
+    function, arguments, count = REDUCTIONS[name]
+    module = imported(lower(function, *arguments))
+    assert len(re.findall(r" store_\w+\(", texts_of(module)[-1])) == count
+    found = zip(on_cpu(module, arguments), interpreted(module, arguments), strict=True)
+    for ours, expected in found:
+        assert_equal_bits(ours, expected)
+
+
+def test_reductions_of_few_neighbours_have_the_same_work_items() -> None:
+    function, arguments, _ = REDUCTIONS["outer loops that do not merge"]
+    code = compile_module(imported(lower(function, *arguments))).code
+    assert [thunk.work_items for thunk in kernels_of(code)] == [6 * 5]

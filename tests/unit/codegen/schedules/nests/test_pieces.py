@@ -1,9 +1,10 @@
 """Nests cut where the operands of a concatenate meet and at the edges of a pad."""
 
 import dataclasses
+import functools
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,8 +16,14 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs, texts_of
+from tests.unit.codegen.schedules.graphs import function, load, store
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.nests.pieces import piece_kernel
+from xla_server.codegen.trace.graph import Apply, Immediate, Position, Store
+from xla_server.ir.analysis.affine import Affine
 
 _RANDOM = np.random.default_rng(0)
 X = _RANDOM.standard_normal((40, 96)).astype(np.float32)
@@ -199,6 +206,33 @@ def test_where_only_rows_are_cut_tests_choose_between_rows() -> None:
     assert loads.count("load_f32(") >= 6
     assert not re.search(r"load_f32\(.*select", loads)
     assert_equal_bits(on_cpu(module, (x,))[0], interpreted(module, (x,))[0])
+
+
+@pytest.mark.parametrize("max_runs", [1, 4, 24])
+def test_a_box_is_traced_once_for_all_attempts(max_runs: int) -> None:
+    traced = []
+
+    def make(index: Sequence[Affine]) -> list[Store]:
+        traced.append(tuple((at.constant, at.high) for at in index))
+        at = index[0] * 999 + index[1]
+        tests = [
+            Apply("lt", (Position(part), Immediate.of("i64", cut)), "b1")
+            for part, cuts in zip(index, ((3, 20), (5, 90)), strict=True)
+            for cut in cuts
+        ]
+        kept = [
+            function("select", test, load(at), Immediate.of("f32", n))
+            for n, test in enumerate(tests)
+        ]
+        return [store(at, functools.reduce(functools.partial(function, "add"), kept))]
+
+    pieces = dataclasses.replace(TARGET.tuning.loops.pieces, max_runs=max_runs)
+    target = tuned(TARGET, "loops", pieces=pieces)
+    nest = Nest(*collapsed((24, 96), make), target)
+    traced.clear()
+    kernel = piece_kernel(nest, (24, 96), make)
+    assert (kernel is None) is (max_runs == 1)
+    assert len(set(traced)) == len(traced) > 1
 
 
 @pytest.mark.parametrize("limit", ["max_runs", "max_nodes"])

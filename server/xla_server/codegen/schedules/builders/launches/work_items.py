@@ -30,14 +30,16 @@ def inner_loops(
     """Return the loops inside a work item: the last one, and more around it if it is short.
 
     The index of a work item is divided by the size of each outer loop, which costs as much as a few
-    elements. In nests with reductions a work item has only the last loop, and the reductions' own.
+    elements. In nests with reductions a work item has only the last loop, and the reductions' own;
+    none if it stores several neighbours.
     """
     count = min(1, len(loops) - 1)
+    if count and reductions_of(stores):
+        return () if len({store.argument for store in stores}) < len(stores) else tuple(loops[-1:])
     while (
         0 < count < len(loops) - 1
         and math.prod(loop.size for loop in loops[-count:]) < tuned.item_elements
         and math.prod(loop.size for loop in loops[: -count - 1]) >= tuned.min_items
-        and not reductions_of(stores)
     ):
         count += 1
     return tuple(loops[len(loops) - count :])

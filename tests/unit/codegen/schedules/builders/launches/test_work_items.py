@@ -6,6 +6,7 @@ import pytest
 
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same
+from tests.unit.codegen.schedules.graphs import load, row, store, sum_of
 from xla_client import Op, ops
 from xla_server.codegen.schedules.builders.collapse import collapsed
 from xla_server.codegen.schedules.builders.launches.work_items import inner_loops, parts_of_items
@@ -36,6 +37,14 @@ def loops(*sizes: int) -> tuple[Variable, ...]:
 def test_short_loops_are_inside_of_a_work_item(sizes: tuple[int, ...], count: int) -> None:
     nest = loops(*sizes)
     assert inner_loops(nest, (), TUNED) == nest[len(nest) - count :]
+
+
+def test_an_item_of_reductions_has_one_loop_or_several_neighbours() -> None:
+    nest = loops(100, 20, 3)
+    sums = [store(row(*nest[:2]) * 2 + n, sum_of(load(ZERO), nest[2])) for n in range(2)]
+    assert inner_loops(nest[:2], sums[:1], TUNED) == nest[1:2]
+    assert inner_loops(nest[:2], sums, TUNED) == ()
+    assert inner_loops(nest[:1], sums[:1], TUNED) == ()
 
 
 @pytest.mark.parametrize(
