@@ -33,7 +33,7 @@ ALLOWED = {
     GPU: "cuda/checks/fault_checks.py: _running goes_on_beside_a_run",
     BYTES: """unit/sessions/runs/test_memory_queue.py:
         test_a_large_one_is_not_starved_by_those_that_pass_it
-        test_only_what_fits_into_the_spared_share_passes_who_waits""",
+        test_only_what_fits_into_the_spared_share_passes_waiters""",
     TIMEOUT: """unit/client/feeds/test_condition.py:
         test_what_does_not_happen_is_waited_for_as_long_as_was_said""",
 }

@@ -5,14 +5,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.collapse import Make, collapsed
 from xla_server.codegen.schedules.builders.flat_loop import flat_loop
 from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.launches.work_items import parts_of_items
 from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.schedules.builders.split_dimension import split_dimension
 from xla_server.codegen.schedules.nests.columns import column_kernel
-from xla_server.codegen.schedules.nests.interleaved import interleaved, neighbouring_reductions
+from xla_server.codegen.schedules.nests.interleaved import (
+    Interleaved,
+    interleaved,
+    neighbouring_reductions,
+)
 from xla_server.codegen.schedules.nests.pieces import piece_kernel
 from xla_server.codegen.schedules.nests.rows import row_kernel
 from xla_server.codegen.schedules.nests.short_rows import short_row_kernel
@@ -61,14 +65,27 @@ class ElementGraph:
         return Nest(*collapsed(sizes, make, divide), self.target, self.cancellation)
 
     @functools.cached_property
-    def _interleaved(self) -> "tuple[Sequence[int], Callable[[Index], Sequence[Store]]]":
-        tuned = self.target.tuning.loops
-        sizes, make = interleaved(self.dimensions, lambda index: self.make(index, RULES), tuned)
-        return split_dimension(sizes, make)
+    def _unrolled(self) -> Interleaved:
+        return interleaved(self.dimensions, self._make, self.target.tuning.loops)
+
+    @functools.cached_property
+    def _interleaved(self) -> "tuple[Sequence[int], Make]":
+        found = self._unrolled
+        if found.is_ragged:
+            return split_dimension(self.dimensions, self._make)
+        return split_dimension(found.dimensions, found.make)
+
+    def _make(self, index: Index) -> Sequence[Store]:
+        return self.make(index, RULES)
 
     def in_pieces(self) -> ScheduledKernel | None:
         """Return the kernel of the nest, cut where the outcomes of index tests change."""
-        return piece_kernel(self.nest, *self._interleaved, is_repeated=self.is_repeated)
+        kernel, found, is_repeated = None, self._unrolled, self.is_repeated
+        if found.is_ragged:
+            sizes, make = found.dimensions, found.make
+            nest = Nest(*collapsed(sizes, make), self.target, self.cancellation)
+            kernel = piece_kernel(nest, sizes, make, is_repeated=is_repeated, is_ragged=True)
+        return kernel or piece_kernel(self.nest, *self._interleaved, is_repeated=is_repeated)
 
 
 Build: TypeAlias = Callable[[ElementGraph], ScheduledKernel | None]

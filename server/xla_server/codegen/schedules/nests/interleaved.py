@@ -8,6 +8,7 @@ Reductions of two or three neighbours, as of coordinates over points, are one lo
 accumulator for each. A loop for each would load every second or third element.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 from xla_server.codegen.schedules.builders.collapse import Make
@@ -24,24 +25,34 @@ from xla_server.ir.analysis.affine import Modulus, Variable, variable
 from xla_server.target.loop_tuning import LoopNests
 
 
-def interleaved(
-    dimensions: Sequence[int], make: Make, tuned: LoopNests
-) -> tuple[Sequence[int], Make]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Interleaved:
+    """The dimensions of a nest's iterations, and the function that makes the stores of one.
+
+    If the period does not divide the last dimension, it `is_ragged`: its last iteration has fewer
+    elements, and `make` leaves out the others for an index of that iteration alone.
+    """
+
+    dimensions: Sequence[int]
+    make: Make
+    is_ragged: bool = False
+
+
+def interleaved(dimensions: Sequence[int], make: Make, tuned: LoopNests) -> Interleaved:
     """Return dimensions and stores, the last dimension unrolled by its period if it has one."""
+    found = whole = Interleaved(dimensions, make)
     if not dimensions or dimensions[-1] < tuned.min_interleaved_elements:
-        return dimensions, make
-    steps, sizes, stores = 1, dimensions, make
+        return whole
+    steps, (*outer, last) = 1, dimensions
     while steps <= tuned.max_interleaved:
-        loops = [Variable(size, "i") for size in sizes]
-        period = _period(stores(tuple(map(variable, loops))), loops[-1])
+        loops = [Variable(size, "i") for size in found.dimensions]
+        period = _period(found.make(tuple(map(variable, loops))), loops[-1])
         if period == 1:
-            return sizes, stores
+            return found
         steps *= period
-        if dimensions[-1] % steps:
-            break
-        sizes = (*dimensions[:-1], dimensions[-1] // steps)
-        stores = _side_by_side(make, steps)
-    return dimensions, make
+        stores = _side_by_side(make, steps, last)
+        found = Interleaved((*outer, -(-last // steps)), stores, last % steps > 0)
+    return whole
 
 
 def neighbouring_reductions(
@@ -60,15 +71,16 @@ def neighbouring_reductions(
     is_stored = all(store.offset.coefficient(last) == 1 for store in stores)
     if not (are_free and is_stored and reads_along(last, reductions, stores)):
         return None
-    return (*dimensions[:-1], 1), _side_by_side(make, last.size)
+    return (*dimensions[:-1], 1), _side_by_side(make, last.size, last.size)
 
 
-def _side_by_side(make: Make, steps: int) -> Make:
-    """Return a maker of the stores of `steps` adjacent elements."""
+def _side_by_side(make: Make, steps: int, size: int) -> Make:
+    """Return a maker of the stores of `steps` adjacent elements of `size`, or those left."""
 
     def stores(index: Index) -> Sequence[Store]:
         *outer, last = index
-        return [store for step in range(steps) for store in make((*outer, last * steps + step))]
+        elements = (last * steps + step for step in range(steps))
+        return [store for each in elements if each.low < size for store in make((*outer, each))]
 
     return stores
 

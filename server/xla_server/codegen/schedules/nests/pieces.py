@@ -58,12 +58,18 @@ class _TooManyError(Exception):
 
 
 def piece_kernel(
-    nest: Nest, dimensions: Sequence[int], make: Make, *, is_repeated: bool = False
+    nest: Nest,
+    dimensions: Sequence[int],
+    make: Make,
+    *,
+    is_repeated: bool = False,
+    is_ragged: bool = False,
 ) -> ScheduledKernel | None:
     """Return the kernel of a nest in pieces; None if no tests can be cut away.
 
     A kernel that a loop runs many times `is_repeated`: it pays for more code with any number of
-    elements.
+    elements. In a nest that `is_ragged`, the last iteration of the last dimension is always cut
+    off, as it has fewer stores.
     """
     nodes = all_nodes(nest.stores)
     tuned = nest.target.tuning.loops.pieces
@@ -71,7 +77,7 @@ def piece_kernel(
     tests = sum(changes_of(node, tuned) is not None for node in applied)
     is_long = any(cost_of(node.function) > tuned.costly for node in applied)
     is_few = are_few(math.prod(dimensions), tests, tuned, is_long=is_long)
-    if not tests or (is_few and not is_repeated):
+    if not (tests or is_ragged) or (is_few and not is_repeated):
         return None
     if any(isinstance(node, ReductionResult) for node in nodes):
         return None
@@ -91,7 +97,7 @@ def piece_kernel(
     for shortest, limit in attempts:
         cutting = _Cutting(traces, tuned, limit, shortest)
         try:
-            cutting.cut(tuple((0, size) for size in dimensions))
+            cutting.cut_result(dimensions, is_ragged=is_ragged)
         except _TooManyError:
             continue
         pieces = cutting.pieces
@@ -197,6 +203,20 @@ class _Cutting:
         self._run_count = 0
         self._node_count = 0
         self.pieces: list[Piece] = []
+
+    def cut_result(self, dimensions: Sequence[int], *, is_ragged: bool) -> None:
+        """Add the pieces of a result; cut off the last iteration if that `is_ragged`.
+
+        Raises _TooManyError.
+        """
+        whole = tuple((0, size) for size in dimensions)
+        last = len(dimensions) - 1
+        boxes = _parts(whole, last, [dimensions[last] - 1]) if is_ragged else [whole]
+        if is_ragged and self.are_rows(whole, last):
+            self.cut_rows(boxes, last)
+            return
+        for box in boxes:
+            self.cut(box)
 
     def cut(self, box: Box) -> None:
         """Add the pieces of a box. Raises _TooManyError."""

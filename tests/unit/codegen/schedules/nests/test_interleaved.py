@@ -42,6 +42,10 @@ def _of_odd_length(a: Any, b: Any) -> Any:
     return lax.pad(a, b[0, 0], ((0, 0, 0), (0, 0, 1)))
 
 
+def _of_odd_length_in_threes(a: Any, b: Any) -> Any:
+    return lax.pad(a, b[0, 0], ((0, 0, 0), (1, 1, 2))) * 2
+
+
 def _two_results(a: Any, b: Any) -> Any:
     both = _zip(a, b)
     return both + 1, both * 2
@@ -56,8 +60,9 @@ PROGRAMS = {
     "four": (_of_four, True),
     "quarter": (_with_a_quarter, True),
     "two results": (_two_results, True),
-    # It does not come out even.
-    "odd length": (_of_odd_length, False),
+    # The last iteration has fewer elements.
+    "odd length": (_of_odd_length, True),
+    "odd length in threes": (_of_odd_length_in_threes, True),
     # There is one value for each row.
     "rows": (_of_rows, True),
 }
@@ -73,8 +78,9 @@ def test_elements_and_whether_loops_divide_no_index(name: str) -> None:
         assert_equal_bits(found, wanted)
 
 
-def test_an_associative_scan_is_done_without_divisions() -> None:
-    x = _RANDOM.integers(-9, 9, (4, 64)).astype(np.float32)
+@pytest.mark.parametrize("shape", [(4, 64), (40, 67), (2, 527), (4, 78)])
+def test_an_associative_scan_is_done_without_divisions(shape: tuple[int, int]) -> None:
+    x = _RANDOM.integers(-9, 9, shape).astype(np.float32)
 
     def scanned(x: Any) -> Any:
         return lax.associative_scan(jnp.add, x, axis=1)
@@ -83,7 +89,7 @@ def test_an_associative_scan_is_done_without_divisions() -> None:
     (thunk, *_) = [
         thunk
         for thunk in reversed(kernels_of(compile_module(module).code))
-        if thunk.writes[0].shape.dimensions == (4, 64)
+        if thunk.writes[0].shape.dimensions == shape
     ]
     assert not _divides_an_index(thunk.source)
     assert_equal_bits(on_cpu(module, [x])[0], np.cumsum(x, 1))

@@ -124,7 +124,7 @@ def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         "few elements": (lambda y: jnp.concatenate([y, y * 2], 1), (Y[:1, :30],)),
         "few with long code": (lambda y: jnp.concatenate([y, jnp.sin(y)], 1) + 1, (Y[:4],)),
         "between elements": (
-            lambda x: lax.pad(x, np.float32(7), ((0, 0, 0), (1, 2, 2))),
+            lambda x: lax.pad(x, np.float32(7), ((0, 0, 0), (1, 2, 9))),
             (X,),
         ),
         "sums": (lambda x: jnp.pad(x, 3).sum(1), (X[:8, :40],)),
