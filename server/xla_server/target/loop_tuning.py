@@ -43,6 +43,22 @@ class HelperThreads:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DoubleBuffers:
+    """Loops of two iterations, which need no copies of their state (buffers/double_buffers.py)."""
+
+    min_copied_bytes: int = 64
+    """Fewest bytes of the state that an iteration copies, for each of its thunks: to copy a cache
+    line takes about as long as to begin a thunk. It bounds the code that is added for short copies
+    (LOG, double buffering of loops)."""
+
+    max_added_bytes: int = 1 << 12
+    """Most bytes that are added to a small arena for values of the second iteration: a page."""
+
+    max_added_share: int = 16
+    """Divisor of a larger arena for the same."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Pieces:
     """Splitting of loop nests where the operands of a concatenate meet, and at the edges of a pad.
 
