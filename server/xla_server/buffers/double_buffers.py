@@ -148,7 +148,7 @@ class _Renaming:
     labels: Mapping[Label, Label]
 
     def value(self, value: Value) -> Value:
-        """Return the value in place of another."""
+        """Return the value that replaces another."""
         return self.values.get(value, value)
 
     def thunk(self, thunk: Thunk) -> Thunk:

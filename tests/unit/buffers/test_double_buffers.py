@@ -40,14 +40,14 @@ MAX_BRANCHES = 60
 
 
 class _Execution:
-    """Executes code whose kernels return what they read; `memory` has a value for each place."""
+    """Executes code whose kernels return what they read; `memory` has a value for each location."""
 
-    def __init__(self, code: Code, place: Callable[[Value], Hashable]) -> None:
-        self._code, self._place = code, place
+    def __init__(self, code: Code, location: Callable[[Value], Hashable]) -> None:
+        self._code, self._location = code, location
         self.memory: dict[Hashable, int] = {}
         self.branches = 0
         for n, given in enumerate((*code.parameters, *code.constants)):
-            self.memory[place(given)] = n
+            self.memory[location(given)] = n
 
     def results(self) -> list[int]:
         """Execute the code and return the results."""
@@ -60,16 +60,16 @@ class _Execution:
         return self._read(self._code.results)
 
     def _read(self, values: Sequence[Value]) -> list[int]:
-        return [self.memory[self._place(value)] for value in values]
+        return [self.memory[self._location(value)] for value in values]
 
     def _step(self, thunk: Thunk) -> Label | None:
         match thunk:
             case KernelThunk():
                 read = self._read(reads(thunk))
                 for n, written in enumerate(thunk.writes):
-                    self.memory[self._place(written)] = hash((thunk.name, n, *read))
+                    self.memory[self._location(written)] = hash((thunk.name, n, *read))
             case CopyThunk(target, source):
-                self.memory[self._place(target)] = self.memory[self._place(source)]
+                self.memory[self._location(target)] = self.memory[self._location(source)]
             case Jump(label):
                 return label
             case Branch(predicate, otherwise):
