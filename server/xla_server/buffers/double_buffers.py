@@ -114,13 +114,14 @@ class _Loop:
         copies = parallel_copies({to: second.value(of) for to, of in self._following.items()})
         # A value of its own for each, as the next state of one may be in the memory of another.
         saved = {to: Value(to.shape, f"{to.name}.saved") for to in self._following}
-        last = [
+        last: list[Thunk] = [
             *(CopyThunk(saved[to], of) for to, of in self._following.items()),
             *(CopyThunk(to, of) for to, of in saved.items()),
             thunk_ir.Jump(end),
         ]
         again = {second.thunk(thunk): thunk for thunk in self._body}
-        origin_of = again | dict.fromkeys((*copies, odd, *last), self._back)
+        origin_of: dict[Thunk, Thunk] = {**again}
+        origin_of |= dict.fromkeys((*copies, odd, *last), self._back)
         origins |= {new: origins[old] for new, old in origin_of.items() if old in origins}
         return [self._begin, *self._body, *again, *copies, self._back, odd, *last]
 
