@@ -303,3 +303,15 @@ def writes(thunk: Thunk) -> tuple[Value, ...]:
     if isinstance(thunk, CollectiveThunk):
         return thunk.host.writes
     return (thunk.target,) if isinstance(thunk, CopyThunk) else ()
+
+
+def targets(thunk: Thunk) -> tuple[Label, ...]:
+    """Return the labels that a thunk may jump to."""
+    match thunk:
+        case Jump(label) | Branch(otherwise=label):
+            return (label,)
+        case CollectiveThunk():
+            return (thunk.end,)
+        case Switch():
+            return tuple(dict.fromkeys(thunk.labels))
+    return ()

@@ -78,10 +78,4 @@ def _jumps(thunks: Sequence[thunk_ir.Thunk]) -> Iterator[tuple[int, int]]:
     """Yield source and target of each jump."""
     labels = {thunk: n for n, thunk in enumerate(thunks) if isinstance(thunk, thunk_ir.Label)}
     for n, thunk in enumerate(thunks):
-        match thunk:
-            case thunk_ir.Jump(label) | thunk_ir.Branch(otherwise=label):
-                yield n, labels[label]
-            case thunk_ir.CollectiveThunk():
-                yield n, labels[thunk.end]
-            case thunk_ir.Switch():
-                yield from ((n, labels[label]) for label in dict.fromkeys(thunk.labels))
+        yield from ((n, labels[label]) for label in thunk_ir.targets(thunk))

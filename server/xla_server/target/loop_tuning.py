@@ -43,6 +43,22 @@ class HelperThreads:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DoubleBuffers:
+    """Loops of two iterations, which need no copies of their state (buffers/double_buffers.py)."""
+
+    min_copied_bytes: int = 8
+    """Fewest bytes of the state that an iteration copies, for each of its thunks, which bounds the
+    code that is added for short copies. Loops over 24 to 63 elements, 12 to 28 bytes for each,
+    take 0.75 to 0.9 of the time (LOG, double buffering of loops)."""
+
+    max_added_bytes: int = 1 << 12
+    """Most bytes that are added to a small arena for values of the second iteration: a page."""
+
+    max_added_share: int = 16
+    """Divisor of a larger arena for the same."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Pieces:
     """Splitting of loop nests where the operands of a concatenate meet, and at the edges of a pad.
 
@@ -174,6 +190,12 @@ class LoopNests:
     min_items: int
     """Fewest work items left when inner loops join a work item: two per core, at least 64."""
 
+    max_shuffled_run: int
+    """Most elements of a run that is copied by a loop over work items: none on processors with mask
+    registers, whose vectors LLVM fills and stores under masks. Slices `x[:, :k]` of 3 to 8 f32 took
+    0.44 to 0.85 of the time as copies there; with AVX2 1.0 to 1.26 for k to 3, 0.46 to 0.49 from 5
+    (LOG, narrow slices)."""
+
     item_elements: int = 64
     """Elements of a work item below which one more loop is moved into it: the index of a work item
     takes a division for each loop outside it. A transpose of f16[2,8,16,32,7] took 2.5 of XLA's
@@ -217,9 +239,9 @@ class LoopNests:
     f32 of [20,50000,5]: 5.7 of the time without; 80 bytes and more: as long (LOG, short runs)."""
 
     max_shuffled_stride: int = 8
-    """Most elements from run to run for which a loop stays, as LLVM can vectorise the loop around
-    it by shuffles. Copied, too, three slices of rows took 0.6 to 0.7 of the time; runs of two
-    elements and narrow types were not measured (LOG, short runs)."""
+    """Most elements from run to run for which LLVM vectorises the loop around it by shuffles. Such
+    a loop stays inside of a work item: copied instead, repeats of rows by 60 and slices of
+    [30,39,25,2] took 1.0 to 2.1 of the time (same section)."""
 
     max_interleaved: int = 8
     """Most adjacent elements that one iteration computes because the tests of their indices are

@@ -324,7 +324,10 @@ def tuning_of(machine: Machine) -> Tuning:
         kernel_tuning.SmallLoops(),
         ShortLoops(),
         kernel_tuning.LlvmPasses(),
-        LoopNests(Chunks(), Pieces(items, rows), WindowTiles(), items),
+        LoopNests(
+            *(Chunks(), Pieces(items, rows), WindowTiles(), items),
+            max_shuffled_run=0 if machine.has_masks else 4,
+        ),
         FreeSums(16 * machine.partial_sums, 2 * machine.partial_sums),
         pass_tuning.Reductions(),
         pass_tuning.ThinDots(machine.vector_bytes // 2),

@@ -233,6 +233,7 @@ LOG = Path(__file__).parents[2] / "benchmarks" / "LOG.md"
 
 BOUNDS = {
     "Convolutions": {"im2col_elements", "im2col_rows"},
+    "DoubleBuffers": {"max_added_bytes", "max_added_share"},
     "Fusions": {
         *("max_column_elements", "max_index_terms", "max_instructions", "max_scalars"),
         "max_results",

@@ -8,6 +8,7 @@ from typing import Protocol
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.assignment import Assignment, assign
 from xla_server.buffers.code import Code
+from xla_server.buffers.double_buffers import with_double_buffers
 from xla_server.buffers.work import ProgramWork, work_of, work_once
 from xla_server.codegen.gpu.lower.concatenate import grid_costs
 from xla_server.codegen.gpu.lower.joined_launches import with_joined_launches
@@ -24,6 +25,7 @@ from xla_server.passes.framework.fixpoint import Pass, PassObserver, run_once
 from xla_server.passes.framework.selection import PassOptions, selected
 from xla_server.passes.pipeline import NEEDED, pipeline
 from xla_server.passes.simplify.call_inliner import require_inlinable
+from xla_server.target.loop_tuning import DoubleBuffers
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -104,8 +106,10 @@ def compile_module(
         code = with_shared_kernels(code)
     elif fuses:
         code = with_joined_launches(code)
+    work = ProgramWork(once, work_of(code))
     assignment = assign(code)
+    if target.machine.gpu is None:
+        code, assignment = with_double_buffers(code, assignment, DoubleBuffers())
     if observer is not None:
         observer.lowered(code, assignment)
-    work = ProgramWork(once, work_of(code))
     return Compilation(changing, code, assignment, tuple(changed), work)

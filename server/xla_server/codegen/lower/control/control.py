@@ -1,13 +1,13 @@
 """Lowering of instructions that move no data: tuples, control flow, aliases, tokens."""
 
-import collections
 from collections.abc import Mapping
 
 import numpy as np
 
 from xla_contract.types.literal import Array, Literal
 from xla_contract.types.opcode import Opcode
-from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
+from xla_server.buffers.code import Branch, Jump, Label, Switch, Value
+from xla_server.buffers.parallel_copies import parallel_copies
 from xla_server.codegen.lower.control.small_loop import DeviceLoop, elements_of, lower_small_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
 from xla_server.ir.explicit_stack import Deep
@@ -76,7 +76,9 @@ def lower_while(
     assert isinstance(goes_on, Value)
     lowering.add(Branch(goes_on, end))
     updated: Tree = yield lowering.call(body, [state])
-    _copy_at_once(lowering, state, updated)
+    pairs = zip(leaves(state), leaves(updated), strict=True)
+    for copy in parallel_copies(dict(pairs)):
+        lowering.add(copy)
     lowering.loop_depth -= 1
     lowering.add(Jump(begin))
     lowering.add(end)
@@ -119,30 +121,6 @@ def _state(
     if initial is None:
         return None
     return lowering.new(initial.shape, f"{i.name}.{'.'.join(map(str, path))}")
-
-
-def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
-    """Copy a state's next values into it as if at once: some may be other elements of it.
-
-    An element is overwritten after it was copied to others. One of each cycle is saved for that.
-    """
-    pairs = zip(leaves(target), leaves(source), strict=True)
-    waiting = {to: origin for to, origin in pairs if to is not origin}
-    reads = collections.Counter(waiting.values())
-    free = collections.deque(to for to in waiting if not reads[to])
-    while waiting:
-        if not free:
-            to = next(iter(waiting))
-            saved = lowering.new(to.shape, f"{to.name}.saved")
-            lowering.add(CopyThunk(saved, to))
-            waiting = {each: saved if origin is to else origin for each, origin in waiting.items()}
-            free.append(to)
-        to = free.popleft()
-        origin = waiting.pop(to)
-        lowering.add(CopyThunk(to, origin))
-        reads[origin] -= 1
-        if origin in waiting and not reads[origin]:
-            free.append(origin)
 
 
 def _conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:

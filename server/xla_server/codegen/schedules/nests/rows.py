@@ -54,7 +54,8 @@ class _RowBuilder(LoopBuilder):
         """Return the copy that the innermost of several loops makes, if it is short; else None.
 
         LLVM would vectorise the first loop around it that is not unrolled, and load or store each
-        element of a vector by itself.
+        element of a vector by itself. If runs are close it does so by shuffles, which take less
+        time than copies inside of a work item, or for few elements.
         """
         loops, tuned = self._nest.loops, self._tuned
         if len(loops) < 2 or self._nest.target.machine.gpu is not None:
@@ -67,4 +68,6 @@ class _RowBuilder(LoopBuilder):
         long = (n for n in rest if math.prod(loop.size for loop in loops[n - 1 :]) > MAX_COPIES)
         around = loops[next(long, 1) - 1]
         stride = max(abs(offset.coefficient(around)) for offset in offsets)
-        return copy if stride > tuned.max_shuffled_stride else None
+        is_near = stride <= tuned.max_shuffled_stride
+        is_shuffled = is_near and (around in inner or copy.count <= tuned.max_shuffled_run)
+        return None if is_shuffled else copy

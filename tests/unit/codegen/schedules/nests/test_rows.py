@@ -76,17 +76,25 @@ def _copies(loops: list[Variable], stored: Store, target: Target = TARGET) -> li
 
 @pytest.mark.parametrize(
     ("rows", "count", "stride", "middle"),
-    [(1000, 5, 90, 1), (1000, 16, 90, 1), (1000, 5, -90, 1), (1000, 5, 5, 7)],
+    [
+        *((1000, 5, 90, 1), (1000, 16, 90, 1), (1000, 5, -90, 1), (1000, 5, 5, 7)),
+        (1000, 5, 8, 1),
+    ],
 )
-def test_short_runs_far_apart_are_copied(rows: int, count: int, stride: int, middle: int) -> None:
+def test_short_runs_are_copied(rows: int, count: int, stride: int, middle: int) -> None:
     assert len(_copies(*_copy(rows, count, stride, middle))) == 1
 
 
-@pytest.mark.parametrize(
-    ("count", "stride", "middle"), [(17, 90, 1), (5, 8, 1), (3, 4, 1), (5, 90, 13)]
-)
-def test_long_runs_and_those_side_by_side_are_loops(count: int, stride: int, middle: int) -> None:
+@pytest.mark.parametrize(("count", "stride", "middle"), [(17, 90, 1), (5, 90, 13), (3, 4, 60)])
+def test_long_runs_and_those_side_by_side_in_a_work_item_are_loops(
+    count: int, stride: int, middle: int
+) -> None:
     assert not _copies(*_copy(1000, count, stride, middle))
+
+
+@pytest.mark.parametrize(("machine", "copies"), [(Machine.avx2(), 0), (Machine.avx512(), 1)])
+def test_short_runs_side_by_side_are_copied_instead_of_masks(machine: Machine, copies: int) -> None:
+    assert len(_copies(*_copy(1000, 3, 4), Target.of(machine))) == copies
 
 
 def test_short_runs_of_a_long_work_item_are_copied_between_tests_of_the_flag() -> None:
