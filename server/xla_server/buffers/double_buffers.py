@@ -161,7 +161,7 @@ class _Renaming:
                     arguments=self._all(thunk.arguments),
                     reads=self._all(thunk.reads),
                     writes=self._all(thunk.writes),
-                    in_place=tuple((self.value(a), self.value(b)) for a, b in thunk.in_place),
+                    in_place=self._in_place(thunk),
                     updates=self._all(thunk.updates),
                 )
             case CopyThunk():
@@ -176,6 +176,14 @@ class _Renaming:
                 labels = tuple(map(self._label, thunk.labels))
                 return thunk_ir.Switch(self.value(thunk.index), labels)
         raise AssertionError(thunk)
+
+    def _in_place(self, thunk: thunk_ir.KernelThunk) -> tuple[tuple[Value, Value], ...]:
+        """Return the pairs that may share memory; one value may replace several operands."""
+        operands = collections.Counter(map(self.value, dict.fromkeys(thunk.reads)))
+        pairs = collections.Counter(
+            (self.value(a), self.value(b)) for a, b in dict.fromkeys(thunk.in_place)
+        )
+        return tuple(pair for pair, count in pairs.items() if count >= operands[pair[1]])
 
     def _all(self, values: Iterable[Value]) -> tuple[Value, ...]:
         return tuple(map(self.value, values))

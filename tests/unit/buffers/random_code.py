@@ -55,7 +55,7 @@ class RandomCode:
             values += part(values, depth)
         return values
 
-    def _kernel(self, values: list[Value], depth: int) -> list[Value]:
+    def _kernel(self, values: list[Value], _depth: int) -> list[Value]:
         reads = tuple(dict.fromkeys(self._chance.choices(values, k=2)))
         likes = [None, *reads]
         writes = [
@@ -69,7 +69,7 @@ class RandomCode:
         )
         arguments = (*reads, *writes)
         self._thunks.append(
-            KernelThunk(f"k{depth}", EMPTY, 1, 1, arguments, reads, tuple(writes), in_place)
+            KernelThunk(f"k{self._count}", EMPTY, 1, 1, arguments, reads, tuple(writes), in_place)
         )
         return writes
 

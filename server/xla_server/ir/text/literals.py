@@ -240,7 +240,9 @@ def _floats(reader: HloReader, items: list[str], element_type: ElementType, star
     wide = np.array(list(map(float, numbers)), np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = wide.astype(element_type.dtype)
-        wrong = np.flatnonzero(np.isfinite(wide) & ~np.isfinite(narrow.astype(np.float64)))
+        is_wrong = ~np.isfinite(narrow.astype(np.float64))
+    is_wrong[special] = False
+    wrong = np.flatnonzero(is_wrong)
     if wrong.size:
         _refuse(reader, items[int(wrong[0])], element_type, start)
     for index in special:

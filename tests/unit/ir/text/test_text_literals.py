@@ -114,7 +114,10 @@ def test_numbers_are_read_into_64_bits_as_in_xla(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["pred[] 0.5", "u64[] -9223372036854775809", "s64[] 18446744073709551616", "u32[] -1"],
+    [
+        *("pred[] 0.5", "u64[] -9223372036854775809", "s64[] 18446744073709551616", "u32[] -1"),
+        *("f64[] 1e400", "f32[] -1e400", "f16[] 65520", "c64[] (inf, 1e400)"),
+    ],
 )
 def test_what_does_not_fit_is_refused(text: str) -> None:
     shape, _, element = text.partition(" ")
