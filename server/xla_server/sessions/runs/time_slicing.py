@@ -182,8 +182,8 @@ class TimeSlicer:
         The cancellation must be its own: it is what pauses it.
         """
         time_slice = TimeSlice(cancellation, flow)
-        # Its thread has run others before.
-        time_slice.processor_seconds = time_slice.worker.processor_seconds()
+        # Its thread has run others before, and helper threads may have executed for them.
+        time_slice.processor_seconds = time_slice._spent()
         time_slice.worker.time_slice = time_slice
         # Each operation is atomic, so no lock: the thread sets `_is_asleep` before its last look.
         self._running.add(time_slice)
