@@ -52,6 +52,8 @@ class SessionEntry:
     """Time at which it was last seen in use."""
     has_been_used: bool = False
     """True once a call named it."""
+    has_been_attached: bool = False
+    """True once such a stream was open."""
     kept_by: str = ""
     """Connection or address: while it lasts, the client counts as attached without a stream."""
 
@@ -262,6 +264,7 @@ class SessionRegistry:
         """Count the client as attached for the block."""
         with self._lock:
             session.attached += 1
+            session.has_been_attached = True
             session.kept_by = ""
         try:
             yield

@@ -162,9 +162,10 @@ class DrainController:
         is_connected = self._connections.when_asked()
 
         def is_there(session: SessionEntry) -> bool:
-            names = session.kept_by, session.connection
-            # Calls that name no connection come over unix sockets.
-            return session.attached > 0 or not any(names) or any(map(is_connected, names))
+            names = list(filter(None, (session.kept_by, session.connection)))
+            # Without a name it came over a unix socket, where only a stream shows that it leaves.
+            may_be_there = not names and not session.has_been_attached
+            return session.attached > 0 or may_be_there or any(map(is_connected, names))
 
         return any(map(is_there, sessions))
 

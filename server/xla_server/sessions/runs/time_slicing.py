@@ -141,7 +141,7 @@ class TimeSlice:
         seconds, self.charged_at = now - self.charged_at, now
         if self.is_paused:
             return 0.0
-        before, self.processor_seconds = self.processor_seconds, self._spent()
+        before, self.processor_seconds = self.processor_seconds, self.spent()
         if not self.cancellation.is_outside:
             seconds = max(self.processor_seconds - before, seconds * MIN_USE)
         self.slice_seconds += seconds
@@ -150,9 +150,10 @@ class TimeSlice:
 
     def end(self) -> None:
         """Keep the processor time as it is now, as the thread goes on with other programs."""
-        self.ended_with = self._spent()
+        self.ended_with = self.spent()
 
-    def _spent(self) -> float:
+    def spent(self) -> float:
+        """Return the processor time of its threads in seconds, what they did before included."""
         if self.ended_with is not None:
             return self.ended_with
         return self.worker.processor_seconds() + self.cancellation.helper_seconds
@@ -182,8 +183,8 @@ class TimeSlicer:
         The cancellation must be its own: it is what pauses it.
         """
         time_slice = TimeSlice(cancellation, flow)
-        # Its thread has run others before.
-        time_slice.processor_seconds = time_slice.worker.processor_seconds()
+        # Its thread has run others before, and helper threads may have executed for them.
+        time_slice.processor_seconds = time_slice.spent()
         time_slice.worker.time_slice = time_slice
         # Each operation is atomic, so no lock: the thread sets `_is_asleep` before its last look.
         self._running.add(time_slice)

@@ -492,3 +492,5 @@ def test_clients_that_may_be_there_are_waited_for() -> None:
     assert draining.wait(0)
     with draining._sessions.attached(session):
         assert not draining.wait(0)
+    assert not session.kept_by
+    assert draining.wait(0)

@@ -371,3 +371,13 @@ def test_what_a_thread_has_run_before_is_not_charged() -> None:
     time_slice = scheduler.begin(Cancellation())
     assert before <= time_slice.processor_seconds <= time.thread_time()
     scheduler.end(time_slice)
+
+
+def test_what_helper_threads_have_spent_on_a_call_before_is_not_charged_again() -> None:
+    scheduler, cancellation = TimeSlicer(1), Cancellation()
+    words = (ctypes.c_int64 * FLAG_WORDS).from_address(cancellation.flag_address)
+    words[HELPED] = 3 * 10**9
+    before = time.thread_time() + 3
+    with scheduler.acquired(cancellation):
+        (time_slice,) = scheduler._running
+        assert before <= time_slice.processor_seconds <= time.thread_time() + 3
