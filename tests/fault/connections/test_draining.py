@@ -29,18 +29,16 @@ def test_what_was_launched_may_end_while_the_server_drains(tmp_path: Path) -> No
     with operator_s_server(tmp_path) as server:
         client = Plain(server.address)
         held, noted = client.compile(calling("held")), client.compile(calling("noted"))
-        value, outputs = argument_of(upload(client).handle), []
+        value = argument_of(upload(client).handle)
         for executable in (held, held, noted):
             launched = launch(client, executable, value)
             data = launched.outputs[0].outputs[0]
             value = argument_of(data.handle)
-            outputs.append(data)
         server.process.terminate()
         until(lambda: "draining" in server.log.read_text())
         (tmp_path / "go").touch()
         fetched = client.begin("TransferToClient", xla_pb2.TransferToClientRequest(data=data))
         assert fetched.result().literal.f32s[0] == 4
-        client.begin("Unregister", xla_pb2.UnregisterRequest(data=outputs)).result()
         has_drained(server)
         assert (tmp_path / "note").read_text() == "4.0"
         assert "are cancelled" not in server.log.read_text()
@@ -85,13 +83,25 @@ def test_results_that_are_not_fetched_in_time_are_logged_by_program(tmp_path: Pa
         noted, forever = client.compile(calling("noted")), client.compile(endless())
         kept = noted.submit(np.ones(COUNT, np.float32))
         kept.result(100)
-        going = forever.submit(kept).future()
+        going = forever.submit(noted.submit(np.ones(COUNT, np.float32))).future()
         server.process.terminate()
         with pytest.raises(UnavailableError, match=r"of endless.* the server is shutting down"):
             going.result(100)
         assert server.process.wait(60) == 0
         line = "2 results of launched executions were not fetched: 1 of noted, 1 of endless"
         assert line in server.log.read_text()
+        client.close()
+
+
+def test_arguments_of_later_executions_delay_no_drain(tmp_path: Path) -> None:
+    with operator_s_server(tmp_path, "--grace-seconds", "600") as server:
+        client = xc.connect(server.address)
+        noted = client.compile(calling("noted"))
+        first = noted.submit(np.ones(COUNT, np.float32))
+        second = noted.submit(first)
+        assert noted(second).to_numpy()[0] == 1
+        server.process.terminate()
+        has_drained(server)
         client.close()
 
 

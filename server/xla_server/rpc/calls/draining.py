@@ -5,9 +5,9 @@ its requests for calls, but before it records the stop, waits until the server c
 Other calls end with CANCELLED, although their clients cancelled nothing. So grpc is stopped last,
 when no call is in progress, and until then calls are refused here.
 
-The results of launched executions are kept until their clients have fetched or freed them, for the
-grace period at most. Meanwhile the calls that they need for that are served, in the sessions with
-such results alone. So an idle client without results delays no drain.
+The results of launched executions are kept until their clients have fetched or freed them, or used
+them as arguments, for the grace period at most. Meanwhile the calls that they need for that are
+served, in the sessions with such results alone. So an idle client without results delays no drain.
 """
 
 import collections

@@ -101,6 +101,7 @@ class _Plan:
             with part_of_request(f"step {number}"):
                 self._steps.append(self._step(number, step))
         self._finish()
+        self._values.note_fetched(uses)
         return PlannedRun(
             self._grids,
             self._device,

@@ -289,6 +289,7 @@ class ProgramRunner:
         require_count(buffers, parameters)
         for number, (buffer, parameter) in enumerate(zip(buffers, parameters, strict=True)):
             require_fitting(buffer.shape, parameter, f"argument {number}")
+        self.data.note_fetched(map(require_handle, handles))
         return buffers
 
     def reserve(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Reservation:

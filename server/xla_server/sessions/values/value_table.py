@@ -94,8 +94,8 @@ class ValueTable:
         )
         """The values, and the futures of outputs that are not computed yet."""
         self.unfetched: dict[int, str] = {}
-        """The outputs of launched executions that the client has neither fetched nor freed, and the
-        programs that compute them."""
+        """The outputs of launched executions that the client has not fetched, freed, or passed to
+        another execution, and the programs that compute them."""
         # Each distinct array, by identity -> the number of kept values that contain it.
         self._held: dict[Buffer, int] = {}
         self.used_bytes = 0
@@ -207,7 +207,10 @@ class ValueTable:
         return list(zip(handles, values, strict=True))
 
     def note_fetched(self, handles: Iterable[int]) -> None:
-        """Record that the client has values, or the errors that replace them."""
+        """Record that the client has values, or the errors that replace them.
+
+        So have arguments of executions: of a chain the client waits for the last outputs.
+        """
         for handle in handles:
             self.unfetched.pop(handle, None)
 
