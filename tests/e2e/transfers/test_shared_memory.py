@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from grpc import StatusCode
 
 import xla_client as xc
 from tests.e2e.process import serving, start_server
@@ -17,6 +18,7 @@ from tests.fault.plain import until
 from tests.in_threads import in_threads
 from xla_client.transfers import shared_memory
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout
@@ -214,6 +216,72 @@ def test_a_client_that_spoils_its_memory_harms_no_other(plain):
         os.pwrite(descriptor, b"\2" * LARGE, allocation.offset)
         with pytest.raises(InvalidArgumentError, match="0 or 1, got 2"):
             call(plain, "UploadShared", upload)
+
+
+def test_wrong_requests_are_reported(plain):
+    values = np.arange(LARGE, dtype=np.uint8)
+    upload = extension_pb2.UploadSharedRequest
+    whole = shape_to_proto(Shape.array(ElementType.U8, (LARGE,), (0,)))
+    with pytest.raises(FailedPreconditionError, match="connected"):
+        call(plain, "AllocateShared", extension_pb2.AllocateSharedRequest(bytes=1))
+    with arena(plain) as descriptor:
+        allocation = call(
+            plain, "AllocateShared", extension_pb2.AllocateSharedRequest(bytes=LARGE)
+        ).allocation
+        os.pwrite(descriptor, values.tobytes(), allocation.offset)
+        handle = call(plain, "UploadShared", upload(offset=allocation.offset, shape=whole)).data
+
+        def refused(kind, words, name, request):
+            with pytest.raises(kind, match=words) as caught:
+                call(plain, name, request)
+            return caught.value.code
+
+        for offset in (allocation.offset + 4096, 1, -1, 2**62):
+            for name, request in (
+                ("UploadShared", upload(offset=offset, shape=whole)),
+                ("DownloadShared", extension_pb2.DownloadSharedRequest(data=handle, offset=offset)),
+                ("FreeShared", extension_pb2.FreeSharedRequest(offsets=[offset])),
+            ):
+                code = refused(NotFoundError, f"got {offset}", name, request)
+                assert code == StatusCode.NOT_FOUND.value[0]
+        for text, words in (
+            ("u8[262145]{0}", "fit into its allocation"),
+            ("u8[2199023255552]{0}", "fit into its allocation"),
+            ("u8[4]", "layout"),
+            ("u8[<=4]{0}", "static"),
+            ("(u8[4]{0})", "array"),
+            ("token[]", "array"),
+        ):
+            request = upload(offset=allocation.offset, shape=shape_to_proto(Shape.parse(text)))
+            refused(InvalidArgumentError, words, "UploadShared", request)
+        refused(InvalidArgumentError, "none", "UploadShared", upload(offset=allocation.offset))
+        for text, words in (("u8[4]{0}", "compatible"), ("s8[262144]{0}", "compatible")):
+            request = extension_pb2.DownloadSharedRequest(
+                data=handle,
+                offset=allocation.offset,
+                shape_with_layout=shape_to_proto(Shape.parse(text)),
+            )
+            refused(InvalidArgumentError, words, "DownloadShared", request)
+        small = call(
+            plain, "AllocateShared", extension_pb2.AllocateSharedRequest(bytes=1)
+        ).allocation
+        request = extension_pb2.DownloadSharedRequest(data=handle, offset=small.offset)
+        refused(InvalidArgumentError, "fit into its allocation", "DownloadShared", request)
+        for size in (0, -5):
+            request = extension_pb2.AllocateSharedRequest(bytes=size)
+            refused(InvalidArgumentError, f"got {size}", "AllocateShared", request)
+        request = extension_pb2.FreeSharedRequest(offsets=[allocation.offset] * 4097)
+        refused(InvalidArgumentError, "4096 allocations, got 4097", "FreeShared", request)
+        request = extension_pb2.DownloadSharedRequest(
+            data=xla_data_pb2.GlobalDataHandle(handle=1), offset=allocation.offset
+        )
+        refused(NotFoundError, "handle", "DownloadShared", request)
+        # All of it was refused without harm to what is there.
+        request = extension_pb2.DownloadSharedRequest(data=handle, offset=allocation.offset)
+        response = call(plain, "DownloadShared", request)
+        assert response.bytes == LARGE
+        assert os.pread(descriptor, LARGE, allocation.offset) == values.tobytes()
+    call(plain, "Unregister", xla_pb2.UnregisterRequest(data=[handle]))
 
 
 def test_it_works_over_a_unix_socket_too(tmp_path):

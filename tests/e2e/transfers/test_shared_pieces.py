@@ -21,6 +21,7 @@ from xla_contract.errors import (
     AbortedError,
     CancelledError,
     DeadlineExceededError,
+    InvalidArgumentError,
     ResourceExhaustedError,
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -158,6 +159,21 @@ def test_a_plain_client_may_begin_before_its_call(plain):
     # Later writes to the memory do not change the value.
     plain.memory[plain.ring : plain.ring + 2 * PAGE] = bytes(2 * PAGE)
     assert value.to_numpy().tobytes() == b"a" * PAGE + b"b" * PAGE + b"c"
+
+
+def test_a_slot_must_exist(plain):
+    plain.send(2, b"a")
+    with pytest.raises(InvalidArgumentError, match="one of 2 slots, got 2"):
+        plain.start("u8[3]{0}").result(100)
+    assert plain.line.recv(1) == b""
+
+
+def test_pieces_that_are_no_values_are_refused(plain):
+    plain.send(0, b"\0\1\2")
+    with pytest.raises(InvalidArgumentError, match="0 or 1, got 2"):
+        plain.start("pred[3]{0}").result(100)
+    assert plain.line.recv(2) == b"\0"  # The slot was copied before it was checked.
+    assert plain.line.recv(1) == b""
 
 
 @pytest.mark.parametrize("way", ["cancel", "deadline", "hang up", "free"])
