@@ -124,10 +124,6 @@ class Executable(Protocol):
         """The signature; every array in it has a layout."""
 
     @property
-    def fingerprint(self) -> bytes:
-        """A hash, equal for programs that compute the same from the same layouts, else not."""
-
-    @property
     def memory(self) -> MemoryUse:
         """The bytes that an execution needs, as far as they are known before it runs."""
 

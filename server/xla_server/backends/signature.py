@@ -15,7 +15,6 @@ from xla_server.backends.platform import Buffer
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.execution.channel_protocol import channel_ends
-from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verification.verifier import check_signature, verify
 from xla_server.ops.evaluation import Value
@@ -84,11 +83,6 @@ def relaid_bytes(program_shape: ProgramShape) -> int:
     )
 
 
-def has_state(module: HloModule) -> bool:
-    """Return whether executions of a module change the results of later ones."""
-    return any(i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for i in module.instructions())
-
-
 B = TypeVar("B", bound=Buffer)
 
 
@@ -148,7 +142,22 @@ _SPARE = 1 << 12
 """Bytes in addition to its own that a result may keep alive; a result that keeps more is copied."""
 
 
-class InterpretedProgram:
+class VerifiedProgram:
+    """The part of executables that all platforms share: facts of the module, random numbers."""
+
+    def __init__(self, module: HloModule, program_shape: ProgramShape, seed: int) -> None:
+        self.name = module.name
+        self.program_shape = program_shape
+        self.channel_ends = channel_ends(module.entry)
+        self.has_state = any(
+            i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for i in module.instructions()
+        )
+        self._entry = module.entry
+        self._seed = seed
+        self._random_states = RandomStates()
+
+
+class InterpretedProgram(VerifiedProgram):
     """The part of executables that interpreted programs share: facts known before a run."""
 
     work = None
@@ -157,13 +166,7 @@ class InterpretedProgram:
     def __init__(
         self, module: HloModule, program_shape: ProgramShape, seed: int, temporary: int = 0
     ) -> None:
-        self.name = module.name
-        self.program_shape = program_shape
-        self.fingerprint = fingerprint(module, program_shape)
-        self.channel_ends = channel_ends(module.entry)
+        super().__init__(module, program_shape, seed)
         self.kept_bytes = constant_bytes(module)
-        self.has_state = has_state(module)
         arguments = sum(shape.byte_size for shape in program_shape.parameters)
         self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, temporary)
-        self._seed = seed
-        self._random_states = RandomStates()

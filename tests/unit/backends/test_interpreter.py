@@ -57,7 +57,7 @@ def test_satisfies_the_protocols(backend: Interpreter) -> None:
     assert [str(device) for device in platform.devices] == ["interpreter:0", "interpreter:1"]
     assert buffer.device.ordinal == 1
     assert buffer.byte_size == 24
-    assert len(executable.fingerprint) == 32
+    assert executable.name == "loop"
 
 
 def test_executes_on_the_device_asked_for_and_times_it(backend: Interpreter) -> None:
@@ -168,12 +168,6 @@ def test_a_cancelled_execution_raises(backend: Interpreter) -> None:
     argument = backend.to_device(Literal.from_numpy(np.ones(4, np.float32)), backend.devices[0])
     with pytest.raises(CancelledError):
         run(compiled(backend, VECTOR_LOOP), argument, cancellation=cancellation)
-
-
-def test_equal_programs_have_equal_fingerprints(backend: Interpreter) -> None:
-    same = VECTOR_LOOP.replace("doubled", "twice")
-    assert compiled(backend, same).fingerprint == compiled(backend, VECTOR_LOOP).fingerprint
-    assert compiled(backend, PAIR).fingerprint != compiled(backend, VECTOR_LOOP).fingerprint
 
 
 SIZED = """

@@ -137,21 +137,20 @@ class CompiledBackend(abc.ABC):
             program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
             if has_dynamic_shapes(module):
                 return self._dynamic(module, program_shape, options, files)
-            key = fingerprint(module, program_shape)
             dump = self._dump(module, options, files)
             copies = relaid_bytes(program_shape)
             # Modules that are equal up to names share a program, unless it writes a dump or a
             # profile.
-            name = (key, options.passes)
+            key = fingerprint(module, program_shape), options.passes
             is_shared = dump is None and not options.is_profiled
-            program = self._programs.get(name) if is_shared else None
+            program = self._programs.get(key) if is_shared else None
             if program is None:
                 program = self._program(module, options, dump, copies)
                 if is_shared:
-                    self._programs[name] = program
+                    self._programs[key] = program
             kept = dump if options.is_profiled else None
             return CompiledExecutable(
-                program, self.buffers, program_shape, module, key, seed=options.seed, dump=kept
+                program, self.buffers, program_shape, module, seed=options.seed, dump=kept
             )
 
     def _dynamic(

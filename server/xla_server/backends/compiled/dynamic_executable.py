@@ -79,7 +79,6 @@ class DynamicExecutable(InterpretedProgram):
         # Sizes of temporaries are unknown here; each static program is checked against the memory
         # limit when it is compiled.
         super().__init__(module, program_shape, seed)
-        self._entry = module.entry
         self._programs = programs
         self._buffers = buffers
         self._dump = dump

@@ -13,15 +13,13 @@ from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.profile import measured_thunks, write_profile
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, Execution, Profile, RoundRobinRun
-from xla_server.backends.signature import argument_buffer, has_state, relaid_bytes
+from xla_server.backends.signature import VerifiedProgram, argument_buffer, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import channel_ends
 from xla_server.execution.collectives_protocol import GridParticipants
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.memory_check import LARGE
 from xla_server.ir.module import HloModule
 from xla_server.ops.evaluation import TOKEN
-from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.host import HostRun, RunContext
 from xla_server.runtime.thunk_times import ThunkTimes
 
@@ -29,7 +27,7 @@ _DONATING = 4
 """Bound of an executable's programs for sets of donated arguments; callers use one or two."""
 
 
-class CompiledExecutable:
+class CompiledExecutable(VerifiedProgram):
     """A compiled program. Implements xla_server.backends.platform.Executable.
 
     Its arguments and results are made by `buffers`. The times of each execution's thunks are
@@ -42,16 +40,11 @@ class CompiledExecutable:
         buffers: Buffers[Any],
         program_shape: ProgramShape,
         module: HloModule,
-        fingerprint: bytes,
         *,
         seed: int = 0,
         dump: Dump | None = None,
     ) -> None:
-        self.name = module.name
-        self.has_state = has_state(module)
-        self.program_shape = program_shape
-        self.fingerprint = fingerprint
-        self.channel_ends = channel_ends(module.entry)
+        super().__init__(module, program_shape, seed)
         self.memory = dataclasses.replace(program.memory, copies=relaid_bytes(program_shape))
         # The constants are on the device already.
         self._bytes = self.memory.added - self.memory.constants
@@ -63,9 +56,6 @@ class CompiledExecutable:
         self._program = program
         self._buffers: Buffers[DeviceBuffer] = buffers
         self._kind: type[DeviceBuffer] = buffers.kind
-        self._entry = module.entry
-        self._seed = seed
-        self._random_states = RandomStates()
         self._donating: dict[frozenset[int], LoadedProgram] = {}
         # Shapes that fitted before, compared by identity: arguments often are the same buffers.
         self._fitting: list[Shape | None] = [None] * len(program_shape.parameters)
