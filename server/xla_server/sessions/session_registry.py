@@ -23,7 +23,7 @@ from xla_contract.errors import (
     UnauthenticatedError,
 )
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
-from xla_server.sessions.limits.shares.caller_shares import CallerUse, Level, levels
+from xla_server.sessions.limits.shares.caller_shares import Level, SharedLimit, levels
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
 
@@ -85,12 +85,12 @@ class SessionRegistry:
         self._clock = clock
         self._by_token: dict[str, SessionEntry] = {}
         self._by_connection: dict[str, SessionEntry] = {}
-        self._use = CallerUse(engine.limits.shares)
+        self._use = SharedLimit(engine.limits.max_sessions, engine.limits.shares)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._by_token) + len(self._by_connection)
+        return self._use.used
 
     def all(self) -> list[SessionEntry]:
         """Return all sessions."""
@@ -358,8 +358,8 @@ class SessionRegistry:
         Called with the lock held. Raises ResourceExhaustedError when there are too many, for the
         caller or in total, and none is idle.
         """
-        used, limit = len(self), self.engine.limits.max_sessions
-        level = self._use.exceeded(caller, 1, used, limit)
+        used, limit = self._use.used, self._use.limit
+        level = self._use.exceeded(caller, 1)
         if level is None and used < limit:
             return None
         idle = self._idle_of(level)
@@ -368,7 +368,7 @@ class SessionRegistry:
             return idle
         if level is not None:
             hint = "Close sessions that are no longer needed."
-            raise self._use.refusal(level, 1, used, limit, "sessions", hint)
+            raise self._use.refusal(level, 1, "sessions", hint)
         raise ResourceExhaustedError(
             f"the server keeps at most {limit} sessions, got one more with {used} there"
         )

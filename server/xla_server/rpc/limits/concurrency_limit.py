@@ -59,7 +59,7 @@ class ConcurrencyLimit:
                     hint=self._hint,
                 )
             shares.require(caller, self._noun, self._hint)
-            shares.count(caller, 1)
+            shares.add(caller, 1)
             used[owner] = mine + 1
             self._owners[key] = owner, caller
 
@@ -72,7 +72,7 @@ class ConcurrencyLimit:
         owner, caller = found
         used, shares = self._used, self.shares
         with shares.lock:
-            shares.count(caller, -1)
+            shares.add(caller, -1)
             left = used[owner] - 1
             if left:
                 used[owner] = left

@@ -58,9 +58,7 @@ class ServerRpcs:
             devices=[str(device) for device in engine.backend.devices],
             device_bytes=_usage(engine.memory.used_bytes, engine.memory.max_bytes),
             shared_bytes=_usage(engine.arenas.lent_bytes, engine.arenas.max_bytes),
-            answer_bytes=_usage(
-                engine.response_memory.used_bytes, engine.response_memory.max_bytes
-            ),
+            answer_bytes=_usage(engine.response_memory.used, engine.response_memory.limit),
             resident_bytes=_usage(resident_bytes(), self._max_resident_bytes),
             sessions=_usage(len(self._sessions), limits.max_sessions),
             executables=_usage(len(programs), limits.max_executables),

@@ -87,7 +87,7 @@ class SessionRpcs:
             server_device_bytes=service.engine.memory.used_bytes,
             server_sessions=len(self._sessions),
             server_shared_bytes=service.engine.arenas.lent_bytes,
-            server_answer_bytes=service.engine.response_memory.used_bytes,
+            server_answer_bytes=service.engine.response_memory.used,
             server_waiting_executions=len(service.engine.queue),
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.shares.caller import Caller
-from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, SharedLimit
 
 
 class MemoryBudget:
@@ -16,10 +16,13 @@ class MemoryBudget:
         """Called, with locks held, if waiting executions may get memory: not for temporaries of
         runs.
         """
-        self.used_bytes = 0
-        """Bytes of the values kept, and of those set aside for values about to be made."""
         self._running = 0
-        self._use = CallerUse(shares)
+        self._use = SharedLimit(max_bytes, shares)
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the values kept, and of those set aside for values about to be made."""
+        return self._use.used
 
     @property
     def staying_bytes(self) -> int:
@@ -57,12 +60,12 @@ class MemoryBudget:
 
     def _require(self, byte_size: int, purpose: object, caller: Caller, spared: int) -> None:
         used, limit = self.used_bytes, self.max_bytes
-        level = self._use.exceeded(caller, byte_size, used, limit)
+        level = self._use.exceeded(caller, byte_size)
         # If nothing is free, the error is that of the memory of all callers.
         if level is not None and used + byte_size <= limit:
             noun = "bytes on the devices"
             hint = f"Unregister values that are no longer needed; they were for {purpose}."
-            raise self._use.refusal(level, byte_size, used, limit, noun, hint)
+            raise self._use.refusal(level, byte_size, noun, hint)
         if used + byte_size <= limit - spared:
             return
         if spared:
@@ -84,7 +87,6 @@ class MemoryBudget:
         self._changed()
 
     def _count(self, byte_size: int, caller: Caller, running: int) -> None:
-        self.used_bytes += byte_size
         self._running += running
         self._use.add(caller, byte_size)
 

@@ -11,26 +11,16 @@ from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller, flow_of
-from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.shares.caller_shares import SharedLimit
 
 _HINT = "Read the answers to calls made before, or download large values in chunks."
 
 
-class ResponseMemory:
-    """The bytes of the responses of all sessions.
+class ResponseMemory(SharedLimit):
+    """The bytes of the responses of all sessions: of those not read, and of those being made.
 
-    Args:
-        max_bytes: The limit of all responses together.
-        shares: The largest shares of it that one identity and one connection may have.
+    Its lock is held while bytes are counted, those of sessions too.
     """
-
-    def __init__(self, max_bytes: int, shares: CallerShares = EVERYTHING) -> None:
-        self.max_bytes = max_bytes
-        self.used_bytes = 0
-        """Bytes of responses that were not read, and of those being made."""
-        self._use = CallerUse(shares)
-        self.lock = self._use.lock
-        """Held while bytes are counted, those of sessions too."""
 
     def require(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
         """Raise ResourceExhaustedError if a response may not have so many bytes more. Under `lock`.
@@ -39,23 +29,18 @@ class ResponseMemory:
         as much as is left of `times` the limit, so that others get some. The only response is
         always admitted. The same holds for the share of `caller`, and its only response.
         """
-        used, limit = self.used_bytes, times * self.max_bytes
-        if used > own and mine + byte_size > limit - used:
+        used, beyond = self.used, (times - 1) * self.limit
+        if used > own and mine + byte_size > self.limit + beyond - used:
             raise ResourceExhaustedError(
-                f"answers of all sessions that were not read may take {self.max_bytes} bytes, "
+                f"answers of all sessions that were not read may take {self.limit} bytes, "
                 f"and those of one no more than are left, got {byte_size} bytes more with "
                 f"{used} there, {mine} of them this session's",
                 hint=_HINT,
             )
-        level = self._use.exceeded(caller, byte_size, used, limit)
-        if level is not None and self._use.used_by(level) > own:
+        level = self.exceeded(caller, byte_size, beyond)
+        if level is not None and self.used_by(level) > own:
             noun = "bytes of answers that were not read"
-            raise self._use.refusal(level, byte_size, used, limit, noun, _HINT)
-
-    def count(self, byte_size: int, caller: Caller) -> None:
-        """Count bytes that a response takes or, if negative, releases. Under `lock`."""
-        self.used_bytes += byte_size
-        self._use.add(caller, byte_size)
+            raise self.refusal(level, byte_size, noun, _HINT, beyond=beyond)
 
 
 @dataclasses.dataclass(eq=False)
@@ -111,7 +96,7 @@ class SessionResponseMemory:
     def change_locked(self, byte_size: int) -> None:
         """Count bytes more or less, without a limit. Under the lock."""
         self.used_bytes += byte_size
-        self._memory.count(byte_size, self.caller)
+        self._memory.add(self.caller, byte_size)
 
 
 class ResponseReservation:

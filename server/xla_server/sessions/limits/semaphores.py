@@ -92,7 +92,7 @@ class FairSemaphore:
             queue
             and self.used < self.limit
             and shared.has_capacity(self.used)
-            and shared.exceeded(self._caller) is None
+            and shared.refusing(self._caller) is None
         ):
             self._count(1)
             ready.append(queue.popleft())
@@ -105,4 +105,4 @@ class FairSemaphore:
     def _count(self, amount: int) -> None:
         """Count a slot as taken (1) or released (-1). Under the lock."""
         self.used += amount
-        self._shared.count(self._caller, amount)
+        self._shared.add(self._caller, amount)

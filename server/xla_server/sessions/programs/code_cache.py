@@ -16,7 +16,7 @@ from xla_server.execution.completion import Completion
 from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Caller
-from xla_server.sessions.limits.shares.caller_shares import CallerUse, Level, levels
+from xla_server.sessions.limits.shares.caller_shares import Level, SharedLimit, levels
 
 _HINT = "Unregister executables of programs that have a state of random numbers."
 
@@ -63,13 +63,9 @@ class CodeCache:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._max_count = limits.max_executables
-        self._max_bytes = limits.max_executable_bytes
         self._codes: OrderedDict[bytes, CachedCode] = OrderedDict()
-        self._count_use = CallerUse(limits.shares)
-        self._byte_use = CallerUse(limits.shares)
-        self.byte_size = 0
-        """Bytes of all codes."""
+        self._count = SharedLimit(limits.max_executables, limits.shares)
+        self._bytes = SharedLimit(limits.max_executable_bytes, limits.shares)
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -93,17 +89,14 @@ class CodeCache:
         Raises:
             ResourceExhaustedError: Code with a state, which is never evicted, fills the cache.
         """
-        limit = self._max_count
+        count, limit = self._count, self._count.limit
         for level in levels(code.owner):
-            while not self._count_use.has_capacity(level, 1, len(self._codes), limit):
+            while not count.admits(level, 1):
                 if self._drop_oldest(level):
                     continue
-                used, mine = self._in_use(None), self._in_use(level)
-                if self._count_use.has_capacity(level, 1 - mine, len(self._codes) - used, limit):
+                if count.admits(level, 1 - self._in_use(level), count.used - self._in_use(None)):
                     break
-                raise self._count_use.refusal(
-                    level, 1, len(self._codes), limit, "programs whose code must stay", _HINT
-                )
+                raise count.refusal(level, 1, "programs whose code must stay", _HINT)
         while len(self._codes) >= limit and self._drop_oldest():
             pass
         if len(self._codes) - self._in_use(None) >= limit:
@@ -113,7 +106,7 @@ class CodeCache:
                 hint=_HINT,
             )
         self._codes[code.key] = code
-        self._count_use.add(code.owner, 1)
+        count.add(code.owner, 1)
         self._count_bytes(code)
 
     def compiled(self, code: CachedCode) -> None:
@@ -125,18 +118,15 @@ class CodeCache:
         """Remove code from the cache; no effect if it is absent."""
         if self._codes.get(code.key) is code:
             del self._codes[code.key]
-            self._count_use.add(code.owner, -1)
-            self.byte_size -= code.byte_size
-            self._byte_use.add(code.owner, -code.byte_size)
+            self._count.add(code.owner, -1)
+            self._bytes.add(code.owner, -code.byte_size)
 
     def _count_bytes(self, code: CachedCode) -> None:
-        self.byte_size += code.byte_size
-        self._byte_use.add(code.owner, code.byte_size)
+        self._bytes.add(code.owner, code.byte_size)
         for level in levels(code.owner):
-            while not self._byte_use.has_capacity(level, 0, self.byte_size, self._max_bytes):
-                if not self._drop_oldest(level, code):
-                    break
-        while self.byte_size > self._max_bytes and self._drop_oldest(None, code):
+            while not self._bytes.admits(level, 0) and self._drop_oldest(level, code):
+                pass
+        while self._bytes.used > self._bytes.limit and self._drop_oldest(None, code):
             pass
 
     def _in_use(self, level: Level | None) -> int:

@@ -17,8 +17,8 @@ from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.limits.shares.caller_shares import (
-    CallerUse,
     Level,
+    SharedLimit,
     levels,
 )
 from xla_server.sessions.programs.code_cache import CachedCode, CodeCache, CompiledProgram
@@ -99,12 +99,11 @@ class ExecutableCache:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._program_bytes = 0
         self._known: dict[bytes, _Shared] = {}
         self._idle: OrderedDict[bytes, CachedCode] = OrderedDict()
         self._cache = CodeCache(limits)
-        self._use = CallerUse(limits.shares)
-        """The bytes of programs by caller. Guarded by `_lock`."""
+        self._bytes = SharedLimit(limits.max_program_bytes, limits.shares)
+        """The bytes of programs. Guarded by `_lock`."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -262,16 +261,16 @@ class ExecutableCache:
             self._cache.add(code)
             del self._idle[program.key]
         self._known[program.key] = shared
-        self._program_bytes += program.byte_size + _OVERHEAD_BYTES
+        self._bytes.add(None, program.byte_size + _OVERHEAD_BYTES)
         return shared
 
     def _require_capacity(self, shared: _Shared | None, size: int, caller: Caller) -> None:
         """Raise ResourceExhaustedError if a caller may not have a program. Under the lock."""
-        used, limit = self._program_bytes, self._limits.max_program_bytes
+        used, limit = self._bytes.used, self._bytes.limit
         for level in levels(caller):
             is_another = shared is None or level not in shared.held
-            if is_another and not self._use.has_capacity(level, size, used, limit):
-                raise self._use.refusal(level, size, used, limit, "bytes of programs", _HINT)
+            if is_another and not self._bytes.admits(level, size):
+                raise self._bytes.refusal(level, size, "bytes of programs", _HINT)
         if shared is None and used + size > limit:
             raise ResourceExhaustedError(
                 f"the server keeps programs of at most {limit} bytes, got one more of {size} "
@@ -289,7 +288,7 @@ class ExecutableCache:
             else:
                 del shared.held[level]
             if not before or not before + amount:
-                self._use.add_to(level, amount * size)
+                self._bytes.add_to(level, amount * size)
 
     def _leave(self, shared: _Shared, caller: Caller) -> None:
         with self._lock:
@@ -300,7 +299,7 @@ class ExecutableCache:
             key = shared.program.key
             code = self._cache.get(key)
             del self._known[key]
-            self._program_bytes -= shared.program.byte_size + _OVERHEAD_BYTES
+            self._bytes.add(None, -(shared.program.byte_size + _OVERHEAD_BYTES))
             if code is None:
                 return
             self._cache.remove(code)

@@ -13,8 +13,8 @@ from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.limits.shares.caller_shares import (
     EVERYTHING,
     CallerShares,
-    CallerUse,
     Level,
+    SharedLimit,
     levels,
 )
 from xla_server.sessions.transfers.arena import Arena
@@ -72,16 +72,15 @@ class ArenaPool:
         self._arenas: dict[Arena, _Account] = {}
         self._spare: tuple[Arena, _Account] | None = None
         self._warming: threading.Thread | None = None
-        self._used = 0
-        self._strays = 0
         self._closed = False
-        self._use = CallerUse(shares)
+        self._use = SharedLimit(max_bytes, shares)
         self._lock = self._use.lock
 
     @property
     def used_bytes(self) -> int:
         """Bytes of memory behind all arenas, the one kept ahead included."""
-        return self._used + self._stray_bytes()
+        self._scan_strays()
+        return self._use.used
 
     @property
     def lent_bytes(self) -> int:
@@ -191,7 +190,7 @@ class ArenaPool:
             if level is None:
                 return None
             mine = self._use.used_by(level)
-            return None if self._use.has_capacity(level, byte_size, mine, self.max_bytes) else level
+            return None if self._use.admits(level, byte_size, mine) else level
 
     def _refusal(self, account: _Account, byte_size: int) -> ResourceExhaustedError:
         """Return the error for an arena that may not have so many bytes more."""
@@ -201,26 +200,25 @@ class ArenaPool:
             # If nothing is free, all callers get the same error.
             if level is not None and used + byte_size <= self.max_bytes:
                 noun = "bytes of shared memory"
-                return self._use.refusal(level, byte_size, used, self.max_bytes, noun, _HINT)
+                return self._use.refusal(level, byte_size, noun, _HINT)
         return ResourceExhaustedError(
             f"shared memory of all sessions may take {self.max_bytes} bytes, got {byte_size} "
             f"bytes more with {used} in use",
             hint=_HINT,
         )
 
-    def _stray_bytes(self) -> int:
-        """Count bytes that clients have written beyond their parts, and return how many."""
+    def _scan_strays(self) -> None:
+        """Count bytes that clients have written beyond their parts."""
         for arena in self._lent():
             arena.scan_strays()
         with self._lock:
             for arena, account in self._arenas.items():
                 self._count_strays(account, arena.stray_bytes)
-            return self._strays
 
     def _take(self, account: _Account, byte_size: int) -> bool:
-        strays = self._stray_bytes()
+        self._scan_strays()
         with self._lock:
-            is_full = self._used + strays + byte_size > self.max_bytes
+            is_full = self._use.used + byte_size > self.max_bytes
             if is_full or self._exceeded(account, byte_size) is not None:
                 return False
             self._count(account, byte_size)
@@ -232,24 +230,17 @@ class ArenaPool:
 
     def _exceeded(self, account: _Account, byte_size: int) -> Level | None:
         """Return the level of an arena's caller that may not have so many bytes. Under the lock."""
-        if account.caller is None:
-            return None
-        used = self._used + self._strays
-        return self._use.exceeded(account.caller, byte_size, used, self.max_bytes)
+        return None if account.caller is None else self._use.exceeded(account.caller, byte_size)
 
     def _count(self, account: _Account, byte_size: int) -> None:
         """Count bytes more, or less if negative, for an arena. Under the lock."""
-        self._used += byte_size
         account.byte_size += byte_size
-        if account.caller is not None:
-            self._use.add(account.caller, byte_size)
+        self._use.add(account.caller, byte_size)
 
     def _count_strays(self, account: _Account, byte_size: int) -> None:
         """Count so many bytes beyond an arena's parts for its caller. Under the lock."""
         if account.caller is not None:
-            more = byte_size - account.stray_bytes
-            self._use.add(account.caller, more)
-            self._strays += more
+            self._use.add(account.caller, byte_size - account.stray_bytes)
             account.stray_bytes = byte_size
 
     def _drop_spare(self) -> None:

@@ -84,5 +84,5 @@ def test_a_caller_cannot_take_all_slots_by_many_sessions() -> None:
     for number in range(7):
         limit.leave(number)
     assert limit.shares.used == 0
-    assert limit.shares._callers._used == {}
+    assert limit.shares._used == {}
     assert limit.flow_of(5) == LOCAL_FLOW

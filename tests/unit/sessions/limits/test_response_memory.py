@@ -29,7 +29,7 @@ def test_what_was_not_read_is_counted_until_it_is(
     memory: ResponseMemory, answers: SessionResponseMemory
 ) -> None:
     reservations = [answers.reserve(40), answers.reserve(60)]
-    assert (answers.used_bytes, memory.used_bytes) == (100, 100)
+    assert (answers.used_bytes, memory.used) == (100, 100)
     reported = "of a session .* may take 100 bytes, got 1 bytes more with 100 there"
     with pytest.raises(ResourceExhaustedError, match=reported) as caught:
         answers.reserve(1)
@@ -38,7 +38,7 @@ def test_what_was_not_read_is_counted_until_it_is(
         reservation.release()
         reservation.release()
         reservation.resize(7)
-    assert (answers.used_bytes, memory.used_bytes) == (0, 0)
+    assert (answers.used_bytes, memory.used) == (0, 0)
     answers.reserve(100)
 
 
@@ -63,10 +63,10 @@ def test_an_answer_grows_as_one(memory: ResponseMemory, answers: SessionResponse
     with pytest.raises(ResourceExhaustedError, match="got 21 bytes more with 80 there"):
         reservation.grow(21)
     reservation.grow(20)
-    assert (answers.used_bytes, memory.used_bytes) == (100, 100)
+    assert (answers.used_bytes, memory.used) == (100, 100)
     reservation.release()
     beside.release()
-    assert (answers.used_bytes, memory.used_bytes) == (0, 0)
+    assert (answers.used_bytes, memory.used) == (0, 0)
 
 
 def test_what_describes_values_is_counted_without_a_limit(answers: SessionResponseMemory) -> None:
@@ -99,7 +99,7 @@ def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
     sessions[1].reserve(800, is_made=True)
     with pytest.raises(ResourceExhaustedError, match="of all sessions"):
         sessions[1].reserve(1, is_made=True)
-    assert memory.used_bytes == 1800
+    assert memory.used == 1800
 
 
 def test_memory_lasts_as_long_as_a_block(answers: SessionResponseMemory) -> None:
@@ -131,7 +131,7 @@ def test_one_session_leaves_memory_for_others(memory: ResponseMemory) -> None:
             take_all(session)
         taken.append(session.used_bytes)
     assert taken == [500, 250, 130, 60]
-    assert memory.used_bytes == sum(taken)
+    assert memory.used == sum(taken)
 
 
 def test_the_only_answer_of_all_has_memory(memory: ResponseMemory) -> None:
@@ -177,7 +177,7 @@ def test_one_caller_leaves_memory_for_another() -> None:
     for reservation in reservations:
         reservation.release()
     sessions[3].reserve(250)
-    assert memory.used_bytes == 500
+    assert memory.used == 500
 
 
 def test_the_only_answer_of_a_caller_has_memory() -> None:

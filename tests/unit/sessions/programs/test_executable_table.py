@@ -170,7 +170,7 @@ def test_code_is_kept_within_so_many_bytes() -> None:
     assert [table.has(key) for key in (b"d", b"e")] == [False, True]
     for each in held:
         table.release(each)
-    assert table._cache.byte_size == 0
+    assert table._cache._bytes.used == 0
 
 
 def test_code_in_use_stays_and_so_does_what_has_a_state() -> None:
@@ -331,7 +331,7 @@ def test_a_caller_cannot_take_the_share_of_others() -> None:
     for each in held:
         shared.release(each)
     assert len(shared) == 0
-    assert shared._use._used == {}
+    assert shared._bytes._used == {}
 
 
 def test_a_caller_at_its_share_loses_its_own_code_and_never_that_of_others() -> None:
@@ -345,4 +345,4 @@ def test_a_caller_at_its_share_loses_its_own_code_and_never_that_of_others() -> 
     assert _used(shared, first) == 0
     for each in (first, *held):
         shared.release(each)
-    assert shared._cache._count_use._used == shared._cache._byte_use._used == {}
+    assert shared._cache._count._used == shared._cache._bytes._used == {}

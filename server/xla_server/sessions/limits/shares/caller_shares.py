@@ -41,13 +41,16 @@ def levels(caller: Caller) -> Iterator[Level]:
         yield "connection", caller.connection
 
 
-class CallerUse:
-    """The use that each identity and each connection makes of one resource.
+class SharedLimit:
+    """The limit of one resource, and its use: in total, by each identity and by each connection.
 
     Methods are called with `lock` held, or with a lock of the resource's own.
     """
 
-    def __init__(self, shares: CallerShares) -> None:
+    def __init__(self, limit: int, shares: CallerShares = EVERYTHING) -> None:
+        self.limit = limit
+        self.used = 0
+        """Use by all together."""
         self._shares = shares
         self._used: dict[Level, int] = {}
         self.lock = threading.Lock()
@@ -56,54 +59,53 @@ class CallerUse:
         """Return how much a level uses."""
         return self._used.get(level, 0)
 
-    def add(self, caller: Caller, amount: int) -> None:
-        """Count `amount` more, or less if it is negative, for a caller."""
-        for level in levels(caller):
-            self.add_to(level, amount)
+    def add(self, caller: Caller | None, amount: int) -> None:
+        """Count `amount` more, or less if it is negative, for a caller, or in total alone."""
+        self.used += amount
+        if caller is not None:
+            for level in levels(caller):
+                self.add_to(level, amount)
 
     def add_to(self, level: Level, amount: int) -> None:
-        """Count for one level alone."""
+        """Count for one level, and not in total."""
         used = self._used.get(level, 0) + amount
         if used:
             self._used[level] = used
         else:
             self._used.pop(level, None)
 
-    def exceeded(
-        self, caller: Caller, amount: int, used: int, limit: int, reserve: int = 0
-    ) -> Level | None:
-        """Return the level that may not have `amount` more of `limit`, of which `used` are taken.
+    def exceeded(self, caller: Caller, amount: int, beyond: int = 0) -> Level | None:
+        """Return the level of a caller that may not have `amount` more of the limit and `beyond`.
 
-        A level that has nothing may have one in any case. A connection that has nothing of a
-        resource with a reserve gets one beyond the share of its identity, so that connections of
-        one host cannot shut out its others.
+        A level that has nothing may have one in any case.
         """
-        if caller.connection and not self._used.get(("connection", caller.connection)):
-            limit += reserve
         return next(
-            (each for each in levels(caller) if not self.has_capacity(each, amount, used, limit)),
-            None,
+            (each for each in levels(caller) if not self.admits(each, amount, beyond=beyond)), None
         )
 
-    def has_capacity(self, level: Level, amount: int, used: int, limit: int) -> bool:
-        """Return whether a level may have `amount` more."""
+    def admits(
+        self, level: Level, amount: int, used: int | None = None, *, beyond: int = 0
+    ) -> bool:
+        """Return whether a level may have `amount` more, with `used` in use if it is stated."""
         share = self._shares.of(level[0])
         if share >= 1:
             return True
         mine = self._used.get(level, 0)
-        return mine + amount <= max(1, share * (limit - used + mine))
+        used = self.used if used is None else used
+        return mine + amount <= max(1, share * (self.limit + beyond - used + mine))
 
     def refusal(
-        self, level: Level, amount: int, used: int, limit: int, noun: str, hint: str
+        self, level: Level, amount: int, noun: str, hint: str, *, beyond: int = 0
     ) -> ResourceExhaustedError:
         """Return the error for a level that may not have `amount` more.
 
         Args:
             noun: The plural of what is counted.
             hint: Advice to the caller.
+            beyond: As in `exceeded`.
         """
         kind, _ = level
-        mine = self._used.get(level, 0)
+        used, limit, mine = self.used, self.limit + beyond, self._used.get(level, 0)
         share = self._shares.of(kind)
         article = "an" if kind == "identity" else "a"
         return ResourceExhaustedError(

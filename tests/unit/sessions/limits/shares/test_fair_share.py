@@ -104,3 +104,18 @@ def test_a_caller_cannot_take_the_slots_of_all_by_sessions() -> None:
     assert turns == ["modest"]
     greedy[0].release()
     assert turns == ["modest", "greedy"]
+
+
+def test_a_connection_that_has_nothing_gets_one_of_the_reserve() -> None:
+    shares = CallerShares(identity=0.875, connection=0.75)
+    slots, without = (FairShare(64, reserve, shares) for reserve in (8, 0))
+    new = Caller("ada", "2")
+    for each in (slots, without):
+        each.add(Caller("ada", "1"), 56)
+    assert without.refusing(new) == ("identity", "ada")
+    assert slots.refusing(new) is None
+    slots.add(new, 1)
+    assert slots.refusing(new) == ("identity", "ada")
+    # An identity has its share of the reserve, too.
+    slots.add(Caller("ada", "1"), 6)
+    assert slots.refusing(Caller("ada", "3")) == ("identity", "ada")
