@@ -2,11 +2,15 @@
 
 import dataclasses
 import enum
+from typing import TYPE_CHECKING
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
 from xla_contract.errors import InvalidArgumentError
 from xla_server.passes.framework.selection import PassOptions
+
+if TYPE_CHECKING:
+    from xla_server.backends.diagnostics.dump_directory import DumpFiles
 
 
 class Pattern:
@@ -47,10 +51,10 @@ class DumpFormat(enum.StrEnum):
 class DumpOptions:
     """The files to dump from a compilation, and the subdirectory of the operator's dump directory.
 
-    Without a name there is no dump. The files contain the modules before the first and after the
-    last pass, and before and after passes whose names match `passes`. Only modules whose names
-    match `modules` are dumped, and at most `max_modules` in one directory; a negative number is no
-    limit.
+    Without a name or `files` there is no dump. The files contain the modules before the first and
+    after the last pass, and before and after passes whose names match `passes`. Only modules whose
+    names match `modules` are dumped, and at most `max_modules` in one directory; a negative number
+    is no limit.
     """
 
     name: str = ""
@@ -58,6 +62,8 @@ class DumpOptions:
     passes: Pattern | None = None
     modules: Pattern | None = None
     max_modules: int = -1
+    files: "DumpFiles | None" = None
+    """The files that are written instead of new ones in the directory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from xla_contract.errors import InternalError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
-from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Backend, Buffer, Device, Executable, devices_of
 from xla_server.ir.module import HloModule
@@ -68,12 +67,7 @@ class DeferredBackend:
         return self._backend().prepare(is_over)
 
     def compile(
-        self,
-        module: HloModule,
-        entry: ProgramShape,
-        *,
-        options: CompileOptions = DEFAULTS,
-        files: DumpFiles | None = None,
+        self, module: HloModule, entry: ProgramShape, *, options: CompileOptions = DEFAULTS
     ) -> Executable:
         """Compile as Backend.compile does.
 
@@ -83,7 +77,7 @@ class DeferredBackend:
             backend = self._backend()
         except Exception as error:
             raise InternalError("the platform must be loaded, got a failure to load it") from error
-        return backend.compile(module, entry, options=options, files=files)
+        return backend.compile(module, entry, options=options)
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:
         """Copy a value to `device`."""

@@ -7,7 +7,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
 from xla_server.backends.diagnostics.dump import Dump
-from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Buffer, Device, Execution, Profile, devices_of
 from xla_server.backends.signature import InterpretedProgram, admitted, argument_values, owned
@@ -55,12 +55,7 @@ class Interpreter:
         return True
 
     def compile(
-        self,
-        module: HloModule,
-        entry: ProgramShape,
-        *,
-        options: CompileOptions = DEFAULTS,
-        files: DumpFiles | None = None,
+        self, module: HloModule, entry: ProgramShape, *, options: CompileOptions = DEFAULTS
     ) -> "InterpreterExecutable":
         """Verify and plan a module; see Backend.compile.
 
@@ -68,7 +63,7 @@ class Interpreter:
         one stage.
         """
         program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
-        files = files or self._dumps.open(options.dump, module.name)
+        files = self._dumps.open(options.dump, module.name)
         if files is not None:
             Dump(files, options.dump).begin(module)
         executable = InterpreterExecutable(

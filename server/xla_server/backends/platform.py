@@ -9,7 +9,6 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
-from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
@@ -175,18 +174,12 @@ class Backend(Protocol):
         """Total memory of the devices in bytes; None if values are in the host's memory."""
 
     def compile(
-        self,
-        module: HloModule,
-        entry: ProgramShape,
-        *,
-        options: CompileOptions = DEFAULTS,
-        files: DumpFiles | None = None,
+        self, module: HloModule, entry: ProgramShape, *, options: CompileOptions = DEFAULTS
     ) -> Executable:
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
         An array of `entry` without layout gets the default one. A platform ignores `options` that
-        have no meaning for it. Dumps are written to `files`, or to the directory of the options if
-        that is None.
+        have no meaning for it.
 
         Raises InvalidArgumentError for a module that breaks a rule, an incompatible `entry`, and
         options with unknown names. Raises ResourceExhaustedError for values larger than the

@@ -22,7 +22,7 @@ from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.compiled.size_variants import SizeVariants
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.diagnostics.dump import Dump
-from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.backends.diagnostics.incidents import Incidents
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, devices_of
@@ -121,12 +121,7 @@ class CompiledBackend(abc.ABC):
         return self._preparation.run(is_over)
 
     def compile(
-        self,
-        module: HloModule,
-        entry: ProgramShape,
-        *,
-        options: CompileOptions = DEFAULTS,
-        files: DumpFiles | None = None,
+        self, module: HloModule, entry: ProgramShape, *, options: CompileOptions = DEFAULTS
     ) -> CompiledExecutable | DynamicExecutable:
         """Verify `module` and compile it with the layouts of `entry`.
 
@@ -136,8 +131,8 @@ class CompiledBackend(abc.ABC):
         with self._preparation.interrupted():
             program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
             if has_dynamic_shapes(module):
-                return self._dynamic(module, program_shape, options, files)
-            dump = self._dump(module, options, files)
+                return self._dynamic(module, program_shape, options)
+            dump = self._dump(module, options)
             copies = relaid_bytes(program_shape)
             # Modules that are equal up to names share a program, unless it writes a dump or a
             # profile.
@@ -154,13 +149,9 @@ class CompiledBackend(abc.ABC):
             )
 
     def _dynamic(
-        self,
-        module: HloModule,
-        program_shape: ProgramShape,
-        options: CompileOptions,
-        files: DumpFiles | None,
+        self, module: HloModule, program_shape: ProgramShape, options: CompileOptions
     ) -> DynamicExecutable:
-        dump = self._dump(module, options, files)
+        dump = self._dump(module, options)
         if dump is not None:
             dump.begin(module)
         # Expanded here, so that static programs contain the formulas of random numbers.
@@ -183,10 +174,8 @@ class CompiledBackend(abc.ABC):
             dump=dump if options.is_profiled else None,
         )
 
-    def _dump(
-        self, module: HloModule, options: CompileOptions, files: DumpFiles | None
-    ) -> Dump | None:
-        files = files or self._dumps.open(options.dump, module.name)
+    def _dump(self, module: HloModule, options: CompileOptions) -> Dump | None:
+        files = self._dumps.open(options.dump, module.name)
         if options.is_profiled and files is None and not options.dump.name:
             raise InvalidArgumentError(
                 "xla_hlo_profile must come with a directory in xla_dump_to, where profiles are "

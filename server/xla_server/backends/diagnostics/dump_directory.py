@@ -135,14 +135,14 @@ class DumpDirectory:
         self._max_modules = max_modules
 
     def open(self, options: DumpOptions, module_name: str) -> DumpFiles | None:
-        """Return the files for one module's dump; None if no dump is requested.
+        """Return the files for one module's dump: its own, else new ones; None without a dump.
 
         Raises InvalidArgumentError for a name that is no directory's in the root, and without a
         root; ResourceExhaustedError when this server has written enough; FailedPreconditionError
         when it cannot write.
         """
-        if not options.name:
-            return None
+        if options.files is not None or not options.name:
+            return options.files
         parent = self._checked(options.name)
         if options.modules is not None and not options.modules.finds(module_name):
             return None

@@ -65,10 +65,10 @@ def explain(
         )
     buffers = runner.checked_arguments(compiled, arguments) if is_profiled else ()
     files = DumpInMemory(max_bytes)
-    dump = DumpOptions("explanation", formats, passes)
+    dump = DumpOptions(formats=formats, passes=passes, files=files)
     options = dataclasses.replace(compiled.program.options, dump=dump, is_profiled=is_profiled)
     with cancellable(cancellation.check):
-        executable = runner.compile_once(compiled.program, options, files)
+        executable = runner.compile_once(compiled.program, options)
     if is_profiled:
         runner.run_once(compiled, executable, buffers, cancellation)
     return files

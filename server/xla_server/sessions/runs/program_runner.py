@@ -10,7 +10,6 @@ from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import CompileOptions
-from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.platform import Buffer, Device, Executable, Execution, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
@@ -146,18 +145,16 @@ class ProgramRunner:
         with self._spending(), cancellable(cancellation.check):
             yield
 
-    def compile_once(
-        self, program: WireProgram, options: CompileOptions, files: DumpFiles
-    ) -> Executable:
-        """Compile a program for this call alone, with the dump in `files`.
+    def compile_once(self, program: WireProgram, options: CompileOptions) -> Executable:
+        """Compile a program for this call alone, with other options.
 
         Raises as `WireProgram.partitioned` and `Backend.compile`, and ResourceExhaustedError if the
         session may compile no more.
         """
         self._require_compiling()
-        return self._compile(dataclasses.replace(program, options=options), files).executable
+        return self._compile(dataclasses.replace(program, options=options)).executable
 
-    def _compile(self, program: WireProgram, files: DumpFiles | None = None) -> CompiledProgram:
+    def _compile(self, program: WireProgram) -> CompiledProgram:
         limits = self.engine.limits
         with self._spending():
             partitioned = program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
@@ -172,9 +169,7 @@ class ProgramRunner:
                 )
             layouts = module.entry_program_shape
             checkpoint()
-            executable = self.engine.backend.compile(
-                module, layouts, options=program.options, files=files
-            )
+            executable = self.engine.backend.compile(module, layouts, options=program.options)
             return CompiledProgram(executable, partitioned.signature)
 
     def _compiling_again(self, compiled: LoadedExecutable) -> Callable[[], CompiledProgram]:
