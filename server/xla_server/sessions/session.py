@@ -139,7 +139,6 @@ class Session:
             engine.backend,
             engine.blocks,
             caller,
-            engine.limits.spared_device_bytes,
         )
         self.listing = HandleListing(handles, self.data, self.executables, self.executions)
         self._calls = CancellationSet()

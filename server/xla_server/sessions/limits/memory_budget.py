@@ -8,10 +8,16 @@ from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerSh
 
 
 class MemoryBudget:
-    """A count of bytes against a limit, and against the shares of callers. Thread-safe."""
+    """A count of bytes against a limit, and against the shares of callers. Thread-safe.
 
-    def __init__(self, max_bytes: int, shares: CallerShares = EVERYTHING) -> None:
+    Uploads in progress leave at least `spared_bytes` to others.
+    """
+
+    def __init__(
+        self, max_bytes: int, shares: CallerShares = EVERYTHING, spared_bytes: int = 0
+    ) -> None:
         self.max_bytes = max_bytes
+        self.spared_bytes = spared_bytes
         self.on_change: Callable[[], object] | None = None
         """Called, with locks held, if waiting executions may get memory: not for temporaries of
         runs.
@@ -39,27 +45,29 @@ class MemoryBudget:
         purpose: object,
         caller: Caller,
         *,
-        spared: int = 0,
+        is_upload: bool = False,
         running: int = 0,
     ) -> None:
         """Reserve bytes, of which `running` are for executions; raises as `require`."""
         with self._use.lock:
-            self._require(byte_size, purpose, caller, spared)
+            self._require(byte_size, purpose, caller, is_upload)
             self._count(byte_size, caller, running)
         if not running:
             self._changed()
 
-    def require(self, byte_size: int, purpose: object, caller: Caller, *, spared: int = 0) -> None:
-        """Raise ResourceExhaustedError if so many bytes more would leave fewer than `spared`.
+    def require(
+        self, byte_size: int, purpose: object, caller: Caller, *, is_upload: bool = False
+    ) -> None:
+        """Raise ResourceExhaustedError if so many bytes more are not free, also for the caller.
 
-        The same holds if the caller may not have so many more. The message has str(purpose), the
-        limit and the use.
+        The message has str(purpose), the limit and the use.
         """
         with self._use.lock:
-            self._require(byte_size, purpose, caller, spared)
+            self._require(byte_size, purpose, caller, is_upload)
 
-    def _require(self, byte_size: int, purpose: object, caller: Caller, spared: int) -> None:
+    def _require(self, byte_size: int, purpose: object, caller: Caller, is_upload: bool) -> None:
         used, limit = self.used_bytes, self.max_bytes
+        spared = self.spared_bytes if is_upload else 0
         level = self._use.exceeded(caller, byte_size)
         # If nothing is free, the error is that of the memory of all callers.
         if level is not None and used + byte_size <= limit:

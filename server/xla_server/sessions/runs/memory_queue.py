@@ -65,20 +65,14 @@ class MemoryWaiter:
 class MemoryQueue:
     """The queue of one server. Thread-safe.
 
-    Executions wait for `wait_seconds` at most; those that pass others have `spared_bytes` together.
+    Executions wait for `wait_seconds` at most; those that pass others have the bytes together that
+    uploads spare.
     A thread of its own serves the queue, while it is not empty, whenever memory is given back.
     """
 
-    def __init__(
-        self,
-        memory: MemoryBudget,
-        *,
-        wait_seconds: float = 60.0,
-        spared_bytes: int = 0,
-    ) -> None:
+    def __init__(self, memory: MemoryBudget, wait_seconds: float) -> None:
         self._memory = memory
         self._wait_seconds = wait_seconds
-        self._spared_bytes = spared_bytes
         self._passed_bytes = 0
         self._waiters: list[MemoryWaiter] = []
         self._thread: threading.Thread | None = None
@@ -201,7 +195,7 @@ class MemoryQueue:
 
     def _taken(self, waiter: MemoryWaiter, *, is_passing: bool) -> Reservation | XlaError | None:
         """Take the memory of a waiter, if it may have it now."""
-        if is_passing and self._passed_bytes + waiter.byte_size > self._spared_bytes:
+        if is_passing and self._passed_bytes + waiter.byte_size > self._memory.spared_bytes:
             return None
         on_release = self._passed if is_passing else None
         try:

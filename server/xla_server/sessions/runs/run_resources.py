@@ -24,12 +24,10 @@ class RunResources:
         """The processes that own devices; None if this process owns all."""
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
-        self.memory = MemoryBudget(limits.max_device_bytes, limits.shares)
-        self.queue = MemoryQueue(
-            self.memory,
-            wait_seconds=limits.execution_wait_seconds,
-            spared_bytes=limits.spared_device_bytes,
+        self.memory = MemoryBudget(
+            limits.max_device_bytes, limits.shares, limits.spared_device_bytes
         )
+        self.queue = MemoryQueue(self.memory, limits.execution_wait_seconds)
         """Executions that wait for memory."""
         self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
         self.time_slicer = TimeSlicer()

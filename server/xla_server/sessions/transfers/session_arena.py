@@ -43,8 +43,7 @@ MIN_SLOTS, MAX_SLOTS = 2, 64
 class SessionArena:
     """A session's arena of shared memory.
 
-    Thread-safe. The arena lasts as long as the client's connection to the socket for it. Uploads
-    leave at least `spared_bytes` of the devices to others.
+    Thread-safe. The arena lasts as long as the client's connection to the socket for it.
     """
 
     _arenas: ArenaPool
@@ -53,7 +52,6 @@ class SessionArena:
     _backend: Backend
     _blocks: BlockPool
     _caller: Caller
-    _spared_bytes: int
 
     def __post_init__(self) -> None:
         self._arena: Arena | None = None
@@ -186,13 +184,10 @@ class SessionArena:
                     f"what comes in pieces must be row-major without padding, got {checked}"
                 )
             ring_bytes = _ring_bytes(arena.size(offset), piece_bytes)
-            spared = self._spared_bytes
             purpose = f"an upload of {checked}"
             with (
                 arena.using(offset, ring_bytes) as ring,
-                self._values.reserve_later(
-                    checked.byte_size, purpose, spared=spared
-                ) as reservation,
+                self._values.reserve_later(checked.byte_size, purpose) as reservation,
             ):
                 block = self._blocks.allocate(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
@@ -203,7 +198,7 @@ class SessionArena:
                         memory,
                         piece_bytes,
                         cancellation,
-                        lambda byte_size: reservation.grow(byte_size, purpose, spared=spared),
+                        lambda byte_size: reservation.grow(byte_size, purpose),
                     )
                 literal = literal_in_memory(checked, memory)
                 return reservation.keep(self._backend.to_device(literal, target))

@@ -24,15 +24,14 @@ from xla_server.sessions.values.value_table import Reservation
 class Upload:
     """An upload of an array to a device; its memory reservation grows with the bytes that arrive.
 
-    Uploads leave at least `_spared` bytes of the devices to others. Thread-safe. The lock is held
-    while a chunk is copied, never while waiting for one. Times are those of the caller's clock.
+    Thread-safe. The lock is held while a chunk is copied, never while waiting for one. Times are
+    those of the caller's clock.
     """
 
     _writer: LinearWriter | None
     _device: Device
     _reservation: Reservation
     _active_at: float
-    _spared: int = 0
 
     def __post_init__(self) -> None:
         assert self._writer is not None
@@ -103,7 +102,7 @@ class Upload:
             assert self._writer is not None
             check_contiguous(chunk, self.received, self.size)
             arrived = self.received + len(chunk.data)
-            self._reservation.grow(arrived, self, spared=self._spared)
+            self._reservation.grow(arrived, self)
             self._active_at = now
             self._writer.write(chunk.offset, chunk.data)
             self._checksum = crc32(chunk.data, self._checksum)

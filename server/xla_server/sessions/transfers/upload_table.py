@@ -226,17 +226,14 @@ class UploadTable:
                 f"{len(self._in_progress)} there",
                 hint="Abandon those that will not be resumed.",
             )
-        spared = self._limits.spared_device_bytes
-        reservation = self._values.reserve_later(
-            checked.byte_size, f"an upload of {checked}", spared=spared
-        )
+        reservation = self._values.reserve_later(checked.byte_size, f"an upload of {checked}")
         try:
             if checked.byte_size >= LARGE:
                 require_bytes(checked.byte_size, checked)
             block = self._blocks.allocate(block_size(checked.byte_size))
             memory = np.asarray(block)[: checked.byte_size]
             writer = LinearWriter(checked, memory)
-            return Upload(writer, target, reservation, self.clock(), spared)
+            return Upload(writer, target, reservation, self.clock())
         except BaseException:
             reservation.release()
             raise

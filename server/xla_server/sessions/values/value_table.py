@@ -27,11 +27,11 @@ class Reservation:
     _is_running: bool = False
     _on_release: Callable[[int], None] | None = None
 
-    def grow(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
-        """Reserve more, up to `byte_size` bytes; raises as `ValueTable.reserve`."""
+    def grow(self, byte_size: int, purpose: object) -> None:
+        """Reserve more for an upload, up to `byte_size` bytes; raises as `ValueTable.reserve`."""
         missing = byte_size - self._byte_size
         if missing > 0:
-            self._table.charge(missing, purpose, spared=spared)
+            self._table.charge(missing, purpose, is_upload=True)
             self._byte_size = byte_size
 
     def keep(self, buffer: Buffer) -> int:
@@ -131,29 +131,36 @@ class ValueTable:
         self.charge(byte_size, purpose, is_running=is_running)
         return Reservation(self, byte_size, is_running, on_release)
 
-    def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
+    def require(self, byte_size: int, purpose: object, *, is_upload: bool = False) -> None:
         """Raise as `reserve` if so many bytes cannot be reserved now."""
         with self._lock:
             self._require_capacity(byte_size, purpose)
-            self._memory.require(byte_size, purpose, self._caller, spared=spared)
+            self._memory.require(byte_size, purpose, self._caller, is_upload=is_upload)
 
-    def reserve_later(self, byte_size: int, purpose: object, *, spared: int) -> Reservation:
-        """An empty reservation, to `grow` up to `byte_size` bytes as they arrive.
+    def reserve_later(self, byte_size: int, purpose: object) -> Reservation:
+        """An empty reservation of an upload, to `grow` up to `byte_size` bytes as they arrive.
 
         Raises as `reserve` if that many bytes are not free now, so that no client sends bytes in
         vain.
         """
-        self.require(byte_size, purpose, spared=spared)
+        self.require(byte_size, purpose, is_upload=True)
         return Reservation(self, 0)
 
     def charge(
-        self, byte_size: int, purpose: object, *, spared: int = 0, is_running: bool = False
+        self,
+        byte_size: int,
+        purpose: object,
+        *,
+        is_upload: bool = False,
+        is_running: bool = False,
     ) -> None:
         """Reserve bytes of the session and of the devices: every reservation passes here."""
         with self._lock:
             self._require_capacity(byte_size, purpose)
             running = byte_size if is_running else 0
-            self._memory.reserve(byte_size, purpose, self._caller, spared=spared, running=running)
+            self._memory.reserve(
+                byte_size, purpose, self._caller, is_upload=is_upload, running=running
+            )
             self.reserved_bytes += byte_size
             self._running += running
 

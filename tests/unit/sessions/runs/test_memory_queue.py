@@ -27,8 +27,8 @@ class Case:
     """A queue for LIMIT bytes; `left` has the waiters that have left it, in order."""
 
     def __init__(self, wait_seconds: float = 60.0, spared: int = 0) -> None:
-        self.memory = MemoryBudget(LIMIT)
-        self.queue = MemoryQueue(self.memory, wait_seconds=wait_seconds, spared_bytes=spared)
+        self.memory = MemoryBudget(LIMIT, spared_bytes=spared)
+        self.queue = MemoryQueue(self.memory, wait_seconds)
         self.left: queue.SimpleQueue[MemoryWaiter] = queue.SimpleQueue()
         self.mine = self.table()
 

@@ -38,7 +38,7 @@ class Case:
         self.device = self.service.engine.backend.devices[1]
         memory = np.empty(SIZE, np.uint8)
         self.now = 5.0
-        reservation = self.service.data.reserve_later(SIZE, "a test", spared=0)
+        reservation = self.service.data.reserve_later(SIZE, "a test")
         self.upload = Upload(LinearWriter(shape, memory), self.device, reservation, self.now)
         self.owner = object()
         self.reported: list[XlaError] = []

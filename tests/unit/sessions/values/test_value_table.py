@@ -144,21 +144,21 @@ def test_a_reservation_shrinks_and_never_grows():
 
 
 def test_a_reservation_grows_as_far_as_there_is_memory():
-    memory = MemoryBudget(100)
+    memory = MemoryBudget(100, spared_bytes=30)
     table = _table(memory, max_bytes=80)
-    with table.reserve_later(70, "a test", spared=30) as reservation:
+    with table.reserve_later(70, "a test") as reservation:
         assert memory.used_bytes == 0
-        reservation.grow(40, "a test", spared=30)
-        reservation.grow(20, "a test", spared=30)
+        reservation.grow(40, "a test")
+        reservation.grow(20, "a test")
         assert (table.reserved_bytes, memory.used_bytes) == (40, 40)
         with pytest.raises(ResourceExhaustedError, match=r"leave 30 of 100 bytes.*31 .*40 in use"):
-            reservation.grow(71, "a test", spared=30)
+            reservation.grow(71, "a test")
         with pytest.raises(ResourceExhaustedError, match=r"session may take 80.*50 .*40 in use"):
             reservation.grow(90, "a test")
         assert memory.used_bytes == 40
     assert (table.reserved_bytes, memory.used_bytes) == (0, 0)
     with pytest.raises(ResourceExhaustedError, match=r"leave 30 of 100 bytes.*71 .*with 0 in use"):
-        table.reserve_later(71, "a test", spared=30)
+        table.reserve_later(71, "a test")
 
 
 def test_outputs_are_unfetched_until_they_are_freed_or_sent():
