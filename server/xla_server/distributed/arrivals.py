@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.devices.replica_groups import braced
 from xla_server.distributed.transport.messages import RendezvousKey, RunOptions, Visit
-from xla_server.ops.evaluation import GroupCollective
 from xla_server.sessions.runs.grids.rendezvous import incomplete, late
-
-
-def rendezvous_key(collective: GroupCollective, *, is_one_program: bool) -> RendezvousKey:
-    """Return the key by which members identify a collective: its instruction, or its channel."""
-    if is_one_program:
-        return collective.instruction, collective.members
-    return str(collective.opcode), collective.channel_id, collective.members
 
 
 @dataclasses.dataclass(slots=True)
@@ -50,7 +42,7 @@ class Arrivals:
         """
         full = []
         for visit in visits:
-            key = rendezvous_key(visit.collective, is_one_program=self._options.is_one_program)
+            key = self._options.key(visit.collective)
             if visit.number < self._next.get(key, 0):
                 continue
             open_ = self._open.get(key)

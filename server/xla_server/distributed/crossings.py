@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
-from xla_server.distributed.arrivals import rendezvous_key
 from xla_server.distributed.exchange import (
     Exchange,
     is_dense,
@@ -208,7 +207,7 @@ class Crossings:
         """Wait at a native collective; see Across."""
         if self._native is not None and visit.missing():
             self._note((number,))
-            key = rendezvous_key(visit.collective, is_one_program=self._options.is_one_program)
+            key = self._options.key(visit.collective)
             count = visit.stamp - self._native.first_stamp
             self._poll(lambda: not visit.missing(), key, count)
 
@@ -304,7 +303,7 @@ class Crossings:
                 if visit <= self._noted.get((collective, member), -1):
                     continue
                 self._noted[collective, member] = visit
-                key = rendezvous_key(collective, is_one_program=self._options.is_one_program)
+                key = self._options.key(collective)
                 with self._lock:
                     self._unsent[key, (member,)] = messages.Visit(
                         collective, visit, "", 0, (member,)
@@ -353,7 +352,7 @@ class Crossings:
     def _plan(self, collective: GroupCollective, form: Form) -> _ExchangePlan:
         plan = self._plans.get((collective, form))
         if plan is None:
-            key = rendezvous_key(collective, is_one_program=self._options.is_one_program)
+            key = self._options.key(collective)
             text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
             numbers: dict[int, list[int]] = {}
             for index, member in enumerate(collective.members):

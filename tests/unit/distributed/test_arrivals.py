@@ -10,7 +10,7 @@ import pytest
 from xla_contract.errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
-from xla_server.distributed.arrivals import Arrivals, rendezvous_key
+from xla_server.distributed.arrivals import Arrivals
 from xla_server.distributed.remote_run import RemoteRun
 from xla_server.distributed.transport.messages import Arrive, Late, RunOptions, Visit
 from xla_server.execution.cancellation import Cancellation
@@ -40,7 +40,7 @@ def test_a_collective_begins_when_all_its_members_have_come() -> None:
     seen = arrivals()
     first, second, third = (arrival(come, 3, 0, 1, 2) for come in ({3}, {0, 1}, {2}))
     assert [seen.arrive([each]) for each in (first, second)] == [[], []]
-    key = rendezvous_key(third.collective, is_one_program=True)
+    key = OPTIONS.key(third.collective)
     assert seen.arrive([third]) == [(third, key, (0, 1, 2))]
     assert seen.late(key, 0) is None
 
@@ -91,7 +91,7 @@ def test_operands_of_another_form_are_refused() -> None:
 def test_who_does_not_come_is_named() -> None:
     seen, some = arrivals(), arrival({2}, 0, 2, 3)
     seen.arrive([some])
-    error = seen.late(rendezvous_key(some.collective, is_one_program=True), 0)
+    error = seen.late(OPTIONS.key(some.collective), 0)
     assert isinstance(error, DeadlineExceededError)
     assert "{0,2,3} must arrive within 7 s, got none of {0,3}" in error.message
     with pytest.raises(FailedPreconditionError, match=r"got \{3\} ended without it"):
@@ -120,7 +120,7 @@ def test_a_collective_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
     some = arrival({0}, 0, 1)
     run.handle(0, Arrive(1, (some,)))
     mailbox.expect.assert_called_once_with()
-    key = rendezvous_key(some.collective, is_one_program=True)
+    key = OPTIONS.key(some.collective)
     run.handle(0, Late(1, key, 0))
     assert run.failure is None
     silent.clear()

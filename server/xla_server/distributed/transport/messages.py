@@ -67,6 +67,12 @@ class RunOptions:
     is_one_program: bool
     is_fast: bool
 
+    def key(self, collective: GroupCollective) -> RendezvousKey:
+        """Return the key of a collective for its members: by its instruction, or its channel."""
+        if self.is_one_program:
+            return collective.instruction, collective.members
+        return str(collective.opcode), collective.channel_id, collective.members
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Start:
