@@ -63,10 +63,7 @@ def call(service: Session, name: str, cancellation: Cancellation) -> Any:
     ("name", "walks"),
     [
         # Text is read, verified and written as a message, which is read and verified.
-        (
-            "CompileModule",
-            ("parse", "verify", "export", "import", "verify", "plan", "memory", "fingerprint"),
-        ),
+        ("CompileModule", ("parse", "verify", "export", "import", "verify", "plan", "memory")),
         ("ConvertModule", ("parse", "verify", "export", "import", "verify", "print")),
         ("AnalyzeExecutable", ("import",)),
         ("GetComputationGraphStats", ("import", "verify")),
