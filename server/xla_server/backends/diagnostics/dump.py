@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from collections.abc import Callable, Mapping
 
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
@@ -18,8 +19,15 @@ from xla_server.ir.text.printer import print_module
 
 _LOG = logging.getLogger(__name__)
 
-_CHARACTERS_PER_BYTE = 4
-"""Estimated characters of HLO text per byte of a constant."""
+_BYTES_PER_BYTE = {DumpFormat.TEXT: 4, DumpFormat.PROTO: 1}
+"""Estimated bytes of a form per byte of a constant; drawings leave constants out."""
+
+PRINTERS: Mapping[DumpFormat, Callable[[HloModule], str]] = {
+    DumpFormat.TEXT: print_module,
+    DumpFormat.DOT: print_dot,
+    DumpFormat.HTML: print_html,
+}
+"""Functions that return a module in a form that is text."""
 
 
 class Dump:
@@ -102,21 +110,15 @@ class Dump:
 
     def _printed(self, module: HloModule) -> "dict[str, str | bytes]":
         """Return the module in each format, by suffix."""
-        formats = self._options.formats
         found: dict[str, str | bytes] = {}
-        size = constant_bytes(module)
-        if DumpFormat.TEXT in formats:
-            # A text of this size exceeds the limits, and takes long to print.
-            if size * _CHARACTERS_PER_BYTE > self._files.max_bytes:
-                found[DumpFormat.TEXT] = f"// left out: it has {size} bytes of constants\n"
-            else:
-                found[DumpFormat.TEXT] = print_module(module)
-        if DumpFormat.PROTO in formats and size <= self._files.max_bytes:
-            found[DumpFormat.PROTO] = serialized(module)
-        if DumpFormat.DOT in formats:
-            found[DumpFormat.DOT] = print_dot(module)
-        if DumpFormat.HTML in formats:
-            found[DumpFormat.HTML] = print_html(module)
+        for form in filter(self._options.formats.__contains__, DumpFormat):
+            if printed_bytes(module, form) <= self._files.max_bytes:
+                is_text = form in PRINTERS
+                found[form] = PRINTERS[form](module) if is_text else serialized(module)
+            elif form is DumpFormat.TEXT:
+                # A text of this size takes long to print, too.
+                size = constant_bytes(module)
+                found[form] = f"// left out: it has {size} bytes of constants\n"
         return found
 
 
@@ -124,6 +126,11 @@ def serialized(module: HloModule) -> bytes:
     """Return the message HloProto of a module."""
     proto = hlo_pb2.HloProto(hlo_module=export_module(module))
     return proto.SerializeToString(deterministic=True)
+
+
+def printed_bytes(module: HloModule, form: DumpFormat) -> int:
+    """Return about how many bytes the constants of a module take in a form."""
+    return constant_bytes(module) * _BYTES_PER_BYTE.get(form, 0)
 
 
 def constant_bytes(module: HloModule) -> int:

@@ -11,20 +11,13 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.wire.literals.parsed_size import check_parse_size
 from xla_server.backends.compile_options import DumpFormat
-from xla_server.backends.diagnostics.dump import constant_bytes
-from xla_server.ir.drawings.graphviz import print_dot
-from xla_server.ir.drawings.html import print_html
+from xla_server.backends.diagnostics.dump import PRINTERS, printed_bytes
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
-from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
-from xla_server.ir.text.printer import print_module
 from xla_server.ir.verification.verifier import verify
 
 M = TypeVar("M", bound=Message)
-
-_CHARACTERS_PER_BYTE = 4
-"""Approximate number of characters of HLO text per byte of a constant."""
 
 MAX_TEXT_CHARACTERS = 1 << 26
 """Characters of HLO text: lists of numbers take some 25 times as many bytes while it is read."""
@@ -80,32 +73,21 @@ def converted(
     proto, grid = read_source(request.module)
     module = import_module(proto, max_literal_bytes=max_literal_bytes)
     verify(module)
-    size = constant_bytes(module)
-    if wanted is DumpFormat.TEXT:
-        size *= _CHARACTERS_PER_BYTE
-    if wanted in (DumpFormat.TEXT, DumpFormat.PROTO) and size > max_bytes:
+    size = printed_bytes(module, wanted)
+    if size > max_bytes:
         raise ResourceExhaustedError(
             f"a message may take {max_bytes} bytes, got a module that takes about {size} in the "
             f"form {wanted.name}"
         )
+    if wanted is DumpFormat.PROTO:
+        written: bytes = export_module(module).SerializeToString(deterministic=True)
+    else:
+        written = PRINTERS[wanted](module).encode()
     return extension_pb2.ConvertModuleResponse(
-        module=_written(module, wanted),
+        module=written,
         num_replicas=grid.replicas,
         num_partitions=grid.partitions,
     )
-
-
-def _written(module: HloModule, wanted: DumpFormat) -> bytes:
-    match wanted:
-        case DumpFormat.TEXT:
-            return print_module(module).encode()
-        case DumpFormat.PROTO:
-            data: bytes = export_module(module).SerializeToString(deterministic=True)
-            return data
-        case DumpFormat.DOT:
-            return print_dot(module).encode()
-        case DumpFormat.HTML:
-            return print_html(module).encode()
 
 
 def read_message(data: bytes) -> hlo_pb2.HloModuleProto:
