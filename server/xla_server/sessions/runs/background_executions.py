@@ -21,7 +21,7 @@ from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.execution.completion import Completion
 from xla_server.sessions.error_context import copy_of, reported, with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
-from xla_server.sessions.runs.memory_queue import MemoryWaiter
+from xla_server.sessions.runs.memory_queue import Outcome
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
@@ -183,9 +183,8 @@ class BackgroundExecutions:
                 value.when_done(functools.partial(_cancel_with, execution, value))
         self._enqueue(execution)
 
-    def _enqueue(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
-        run = functools.partial(self._run, waiter=waiter)
-        self._running.acquire_async(lambda: self._submit(run, execution))
+    def _enqueue(self, execution: LaunchedExecution, memory: Outcome = None) -> None:
+        self._running.acquire_async(lambda: self._submit(self._run, execution, memory))
 
     def _on_cancel(self, execution: LaunchedExecution) -> None:
         # A running execution polls its cancellation.
@@ -203,22 +202,23 @@ class BackgroundExecutions:
         for (handle, pending), one in zip(execution.expected, output.buffers(result), strict=True):
             self._values.launch(handle, pending, one)
 
-    def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
+    def _run(self, execution: LaunchedExecution, memory: Outcome) -> None:
         """Run an execution that has a slot; it releases the slot before its end is reported.
 
         An execution that has to wait for memory gives the slot back, too, and is run again with
-        `waiter`, which has the memory.
+        `memory`, or the error that it got instead.
         """
         producers = execution.run.pending
-        error = None if waiter else _first_error(producers)
+        error = None if memory else _first_error(producers)
         reservation: Reservation | None = None
         try:
             if error is None:
                 try:
-                    entered = waiter.result() if waiter else self._enter(execution)
-                    if entered is None:
+                    if isinstance(memory, XlaError):
+                        raise memory
+                    reservation = memory or self._enter(execution)
+                    if reservation is None:
                         return
-                    reservation = entered
                 except BaseException as caught:
                     error = self._named(execution, caught)
             if not execution.claim():
@@ -243,15 +243,15 @@ class BackgroundExecutions:
     def _enter(self, execution: LaunchedExecution) -> Reservation | None:
         """Reserve memory for an execution; None if it waits, after which it is submitted again."""
 
-        def on_left(waiter: MemoryWaiter) -> None:
+        def on_left(outcome: Outcome) -> None:
             # The caller that cancelled the execution ends it.
-            if not waiter.was_given_up:
-                self._enqueue(execution, waiter)
+            if outcome is not None:
+                self._enqueue(execution, outcome)
 
         entered = execution.run.enter(on_left)
         if isinstance(entered, Reservation):
             return entered
-        execution.cancellation.add_callback(lambda: execution.run.leave(entered))
+        execution.cancellation.add_callback(entered)
         return None
 
     def _keep(self, execution: LaunchedExecution, outcomes: list[StepOutcome]) -> None:

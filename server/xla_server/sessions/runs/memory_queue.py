@@ -14,9 +14,12 @@
 
 import contextlib
 import dataclasses
+import functools
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.execution.cancellation import Cancellation
@@ -26,40 +29,19 @@ from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
+Outcome: TypeAlias = Reservation | XlaError | None
+"""The memory of an execution that has waited, or its error; None for one that was given up."""
+
 
 @dataclasses.dataclass(slots=True, eq=False)
-class MemoryWaiter:
-    """An execution in the queue; any thread calls `on_left` with it once it has left."""
+class _Waiter:
+    """An execution in the queue; any thread calls `on_left` with the outcome once it has left."""
 
     table: ValueTable
     byte_size: int
     purpose: object
     deadline: float
-    on_left: "Callable[[MemoryWaiter], None]"
-    has_left: bool = False
-    outcome: Reservation | XlaError | None = None
-    """Once it has left: the memory, the error, or None if it was given up."""
-
-    @property
-    def was_given_up(self) -> bool:
-        """Return whether it has left with neither memory nor an error."""
-        return self.has_left and self.outcome is None
-
-    def settle(self, outcome: Reservation | XlaError | None) -> None:
-        """Leave the queue; `on_left` is still to be called."""
-        self.has_left, self.outcome = True, outcome
-
-    def result(self) -> Reservation:
-        """Return the memory, once it has left; raises the error if it got none."""
-        if isinstance(self.outcome, XlaError):
-            raise self.outcome
-        assert self.outcome is not None
-        return self.outcome
-
-    def release(self) -> None:
-        """Release the memory, if it got some."""
-        if isinstance(self.outcome, Reservation):
-            self.outcome.release()
+    on_left: Callable[[Outcome], None]
 
 
 class MemoryQueue:
@@ -74,7 +56,7 @@ class MemoryQueue:
         self._memory = memory
         self._wait_seconds = wait_seconds
         self._passed_bytes = 0
-        self._waiters: list[MemoryWaiter] = []
+        self._waiters: list[_Waiter] = []
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
         self._lock = threading.Lock()
@@ -97,32 +79,34 @@ class MemoryQueue:
         A slot of `slots` that the caller has is lent while it waits. Raises as `enter`,
         ResourceExhaustedError after `wait_seconds` too, and the error of `cancellation`.
         """
-        left = threading.Event()
-        entered = self.enter(table, byte_size, purpose, lambda _: left.set())
+        left: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        entered = self.enter(table, byte_size, purpose, left.put)
         if isinstance(entered, Reservation):
             return entered
-        try:
-            with cancellation.calling(lambda: self.leave(entered)):
-                lent = contextlib.nullcontext() if slots is None else _released(slots)
-                with releasing_slot(), lent:
-                    left.wait()
-                cancellation.check()
-        except BaseException:
-            entered.release()
-            raise
-        return entered.result()
+        with cancellation.calling(entered):
+            lent = contextlib.nullcontext() if slots is None else _released(slots)
+            with releasing_slot(), lent:
+                outcome = left.get()
+        if isinstance(outcome, Reservation) and not cancellation.is_cancelled:
+            return outcome
+        if isinstance(outcome, Reservation):
+            outcome.release()
+        cancellation.check()
+        assert isinstance(outcome, XlaError), "it was not given up"
+        raise outcome
 
     def enter(
         self,
         table: ValueTable,
         byte_size: int,
         purpose: object,
-        on_left: Callable[[MemoryWaiter], None],
-    ) -> Reservation | MemoryWaiter:
-        """Reserve memory of a session for an execution, or queue the execution.
+        on_left: Callable[[Outcome], None],
+    ) -> Reservation | Callable[[], None]:
+        """Reserve memory of a session for an execution, or queue it; return how to give that up.
 
-        `on_left` must not wait. Raises ResourceExhaustedError, with the limits and the use, for
-        what can never fit, and InvalidArgumentError as `ValueTable.reserve` does.
+        `on_left` must not wait. Giving up has no effect once it was called. Raises
+        ResourceExhaustedError, with the limits and the use, for what can never fit, and
+        InvalidArgumentError as `ValueTable.reserve` does.
         """
         if not self._waiters:
             try:
@@ -130,9 +114,8 @@ class MemoryQueue:
             except ResourceExhaustedError:
                 if not self._may_fit(table, byte_size):
                     raise
-        waiter = MemoryWaiter(
-            table, byte_size, purpose, time.monotonic() + self._wait_seconds, on_left
-        )
+        deadline = time.monotonic() + self._wait_seconds
+        waiter = _Waiter(table, byte_size, purpose, deadline, on_left)
         with self._lock:
             if not self._may_fit(table, byte_size):
                 table.require(byte_size, purpose)
@@ -141,18 +124,16 @@ class MemoryQueue:
             self._waiters.append(waiter)
             self._memory.on_change = self._changed.set
         self._changed.set()
-        return waiter
+        return functools.partial(self._give_up, waiter)
 
-    def leave(self, waiter: MemoryWaiter) -> None:
-        """Leave the queue; no effect if it has left."""
+    def _give_up(self, waiter: _Waiter) -> None:
         with self._lock:
-            if waiter.has_left:
+            if waiter not in self._waiters:
                 return
-            waiter.settle(None)
             self._waiters.remove(waiter)
         # Waiters behind it may be served now.
         self._changed.set()
-        waiter.on_left(waiter)
+        waiter.on_left(None)
 
     def _watch(self) -> None:
         while True:
@@ -162,18 +143,18 @@ class MemoryQueue:
                     self._memory.on_change = None
                     self._thread = None
                 next_deadline = min((each.deadline for each in self._waiters), default=None)
-            for waiter in left:
-                waiter.on_left(waiter)
+            for waiter, outcome in left:
+                waiter.on_left(outcome)
             if next_deadline is None:
                 return
             self._changed.wait(max(0.0, next_deadline - time.monotonic()))
             self._changed.clear()
 
-    def _settle_ready(self) -> list[MemoryWaiter]:
-        """Settle all waiters that can be; return them. Called with the lock held."""
+    def _settle_ready(self) -> list[tuple[_Waiter, Outcome]]:
+        """Remove all waiters that have an outcome, and return them. Called with the lock held."""
         now = time.monotonic()
-        left: list[MemoryWaiter] = []
-        staying: list[MemoryWaiter] = []
+        left: list[tuple[_Waiter, Outcome]] = []
+        staying: list[_Waiter] = []
         held_up: set[ValueTable] = set()
         is_held_up = False
         for waiter in self._waiters:
@@ -181,8 +162,7 @@ class MemoryQueue:
             is_passing = is_held_up or table in held_up
             outcome = self._taken(waiter, is_passing=is_passing) or self._refusal(waiter, now)
             if outcome is not None:
-                waiter.settle(outcome)
-                left.append(waiter)
+                left.append((waiter, outcome))
                 continue
             staying.append(waiter)
             if not self._memory.has_capacity(waiter.byte_size):
@@ -193,7 +173,7 @@ class MemoryQueue:
         self._waiters = staying
         return left
 
-    def _taken(self, waiter: MemoryWaiter, *, is_passing: bool) -> Reservation | XlaError | None:
+    def _taken(self, waiter: _Waiter, *, is_passing: bool) -> Reservation | XlaError | None:
         """Take the memory of a waiter, if it may have it now."""
         if is_passing and self._passed_bytes + waiter.byte_size > self._memory.spared_bytes:
             return None
@@ -215,7 +195,7 @@ class MemoryQueue:
         with self._passed_lock:
             self._passed_bytes -= byte_size
 
-    def _refusal(self, waiter: MemoryWaiter, now: float) -> XlaError | None:
+    def _refusal(self, waiter: _Waiter, now: float) -> XlaError | None:
         """Return the error that ends an execution's wait, if there is one."""
         is_late = now >= waiter.deadline
         if not is_late and self._may_fit(waiter.table, waiter.byte_size):

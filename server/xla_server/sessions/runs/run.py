@@ -15,7 +15,7 @@ from xla_server.sessions.error_context import with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
-from xla_server.sessions.runs.memory_queue import MemoryWaiter
+from xla_server.sessions.runs.memory_queue import Outcome
 from xla_server.sessions.runs.program_runner import profile_of
 from xla_server.sessions.runs.requests import ResultArgument
 from xla_server.sessions.runs.run_outputs import PartOutcome, StepOutput, part_of, sent_back
@@ -120,7 +120,7 @@ class PlannedRun:
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
-    def enter(self, on_left: Callable[[MemoryWaiter], None]) -> "Reservation | MemoryWaiter":
+    def enter(self, on_left: Callable[[Outcome], None]) -> Reservation | Callable[[], None]:
         """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
         size, footprint, number = self._need()
         runner = self._grids.runner
@@ -128,10 +128,6 @@ class PlannedRun:
             return runner.engine.queue.enter(runner.data, size, footprint, on_left)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
-
-    def leave(self, waiter: MemoryWaiter) -> None:
-        """Give up waiting for memory, which `enter` began."""
-        self._grids.runner.engine.queue.leave(waiter)
 
     def _need(self) -> tuple[int, ExecutionFootprint, int]:
         """Return the bytes to reserve, their purpose, and the step that needs most."""

@@ -1,8 +1,9 @@
 """The order in which executions get memory that was freed, and those that never wait."""
 
+import dataclasses
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,15 +13,33 @@ from xla_contract.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     ResourceExhaustedError,
+    XlaError,
 )
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.semaphores import FairSemaphore
-from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
+from xla_server.sessions.runs.memory_queue import MemoryQueue, Outcome
 from xla_server.sessions.values.handles import HandleFactory
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 LIMIT = 100
+
+
+@dataclasses.dataclass(eq=False)
+class Waiter:
+    """An execution in the queue, and its outcome once it has left."""
+
+    give_up: Callable[[], None] = lambda: None
+    outcome: Outcome = None
+
+    def result(self) -> Reservation:
+        if isinstance(self.outcome, XlaError):
+            raise self.outcome
+        assert self.outcome is not None
+        return self.outcome
+
+    def release(self) -> None:
+        self.result().release()
 
 
 class Case:
@@ -29,7 +48,7 @@ class Case:
     def __init__(self, wait_seconds: float = 60.0, spared: int = 0) -> None:
         self.memory = MemoryBudget(LIMIT, spared_bytes=spared)
         self.queue = MemoryQueue(self.memory, wait_seconds)
-        self.left: queue.SimpleQueue[MemoryWaiter] = queue.SimpleQueue()
+        self.left: queue.SimpleQueue[Waiter] = queue.SimpleQueue()
         self.mine = self.table()
 
     def table(self, max_bytes: int = LIMIT) -> ValueTable:
@@ -40,17 +59,27 @@ class Case:
         assert isinstance(entered, Reservation)
         return entered
 
-    def wait(self, byte_size: int, table: ValueTable | None = None) -> MemoryWaiter:
+    def wait(self, byte_size: int, table: ValueTable | None = None) -> Waiter:
         entered = self.enter(byte_size, table)
-        assert isinstance(entered, MemoryWaiter)
+        assert isinstance(entered, Waiter)
         return entered
 
-    def enter(self, byte_size: int, table: ValueTable | None = None) -> Reservation | MemoryWaiter:
-        return self.queue.enter(
-            self.mine if table is None else table, byte_size, "an execution", self.left.put
-        )
+    def enter(self, byte_size: int, table: ValueTable | None = None) -> Reservation | Waiter:
+        waiter = Waiter()
 
-    def next(self) -> MemoryWaiter:
+        def left(outcome: Outcome) -> None:
+            waiter.outcome = outcome
+            self.left.put(waiter)
+
+        entered = self.queue.enter(
+            self.mine if table is None else table, byte_size, "an execution", left
+        )
+        if isinstance(entered, Reservation):
+            return entered
+        waiter.give_up = entered
+        return waiter
+
+    def next(self) -> Waiter:
         return self.left.get(timeout=20)
 
     def end(self) -> None:
@@ -197,13 +226,13 @@ def test_no_time_to_wait_is_none_at_all() -> None:
 
 def test_who_gives_up_is_out_and_others_go_on(case: Case) -> None:
     running, first, second = case.run(60), case.wait(90), case.wait(40)
-    case.queue.leave(first)
+    first.give_up()
     assert case.next() is first
-    assert first.was_given_up
+    assert first.outcome is None
     assert case.next() is second
-    case.queue.leave(second)  # Too late, and harmless.
-    assert not second.was_given_up
-    second.result().release()
+    second.give_up()  # Too late, and harmless.
+    assert case.left.empty()
+    second.release()
     running.release()
 
 
