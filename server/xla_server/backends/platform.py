@@ -36,7 +36,7 @@ def devices_of(platform: str, count: int) -> tuple[Device, ...]:
 
 
 class Profile(NamedTuple):
-    """The cost of one execution, field by field as in ExecutionProfile.
+    """The cost of one execution, field by field as in ExecutionProfile, where two more are unset.
 
     The caller that compiles sets the two fields about compilation. `compute_cycle_count` is in
     cycles of the processor's time stamp counter if it has one, else in nanoseconds.
@@ -48,8 +48,6 @@ class Profile(NamedTuple):
     compute_time_ns: int = 0
     compute_and_transfer_time_ns: int = 0
     executable_size_in_bytes: int = 0
-    profile_cache_hit: bool = False
-    warmup_run_executed: bool = False
 
     @classmethod
     def since(

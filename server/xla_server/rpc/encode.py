@@ -6,13 +6,6 @@ from xla_contract.stubs import xla_data_pb2
 from xla_server.backends.platform import Profile
 
 
-def profile_to_proto(profile: Profile) -> xla_data_pb2.ExecutionProfile:
-    """The message of a profile."""
-    message = xla_data_pb2.ExecutionProfile()
-    fill_profile(message, profile)
-    return message
-
-
 def fill_profile(message: xla_data_pb2.ExecutionProfile, profile: Profile) -> None:
     """Set a profile that is part of another message: copying one there would cost more."""
     (
@@ -22,8 +15,6 @@ def fill_profile(message: xla_data_pb2.ExecutionProfile, profile: Profile) -> No
         message.compute_time_ns,
         message.compute_and_transfer_time_ns,
         message.executable_size_in_bytes,
-        message.profile_cache_hit,
-        message.warmup_run_executed,
     ) = profile
 
 

@@ -21,7 +21,7 @@ from xla_server.rpc.calls.response_memory import (
 )
 from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.runs import named_values, read_run, read_sharded
-from xla_server.rpc.encode import data_handles, fill_profile, profile_to_proto
+from xla_server.rpc.encode import data_handles, fill_profile
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.limits.response_memory import ResponseReservation
@@ -187,14 +187,15 @@ def _execute_sharded(
     service: Session, request: extension_pb2.ExecuteShardedRequest, cancellation: Cancellation
 ) -> extension_pb2.ExecuteShardedResponse:
     executed = service.grids.execute_sharded(read_sharded(request), cancellation)
-    return extension_pb2.ExecuteShardedResponse(
+    response = extension_pb2.ExecuteShardedResponse(
         results=[
             extension_pb2.ShardedResult(outputs=data_handles(outputs))
             for outputs in executed.outputs
         ],
-        profile=profile_to_proto(executed.profile),
         shape=shape_to_proto(executed.shape),
     )
+    fill_profile(response.profile, executed.profile)
+    return response
 
 
 def wait_for_execution(
@@ -202,7 +203,8 @@ def wait_for_execution(
 ) -> xla_pb2.WaitForExecutionResponse:
     """WaitForExecution of XlaService."""
     output, profile = service.executions.wait(request.execution.handle)
-    response = xla_pb2.WaitForExecutionResponse(profile=profile_to_proto(profile))
+    response = xla_pb2.WaitForExecutionResponse()
+    fill_profile(response.profile, profile)
     if output is not None:
         response.output.handle = output
     return response

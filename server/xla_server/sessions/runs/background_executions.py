@@ -313,13 +313,5 @@ def _awaited_error(values: Sequence[ValueFuture]) -> XlaError | None:
 
 def _total(profiles: list[Profile]) -> Profile:
     """One profile: the sum of the steps' costs."""
-    if len(profiles) == 1:
-        return profiles[0]
-    return Profile(
-        compilation_cache_hit=all(each.compilation_cache_hit for each in profiles),
-        compile_time_ms=sum(each.compile_time_ms for each in profiles),
-        compute_cycle_count=sum(each.compute_cycle_count for each in profiles),
-        compute_time_ns=sum(each.compute_time_ns for each in profiles),
-        compute_and_transfer_time_ns=sum(each.compute_and_transfer_time_ns for each in profiles),
-        executable_size_in_bytes=sum(each.executable_size_in_bytes for each in profiles),
-    )
+    hits, *costs = zip(*profiles, strict=True)
+    return Profile(all(hits), *map(sum, costs))
