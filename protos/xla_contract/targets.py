@@ -55,9 +55,10 @@ def is_local(target: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        parsed = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
 
 
 def _with_port(name: str, target: str) -> str:

@@ -1,8 +1,9 @@
 """Policy of the addresses on which a server may listen, by its credentials."""
 
 import enum
-import ipaddress
 from collections.abc import Sequence
+
+from xla_contract.targets import is_local
 
 _UNIX = "unix:"
 _ABSTRACT = "unix-abstract:"
@@ -28,15 +29,7 @@ def reach_of(address: str) -> Reach:
         return Reach.MACHINE
     if address.startswith(_UNIX):
         return Reach.OWNER
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return Reach.MACHINE
-    try:
-        parsed = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return Reach.NETWORK
-    mapped = getattr(parsed, "ipv4_mapped", None)
-    return Reach.MACHINE if (mapped or parsed).is_loopback else Reach.NETWORK
+    return Reach.MACHINE if is_local(address) else Reach.NETWORK
 
 
 def trusts_sockets(addresses: Sequence[str]) -> bool:

@@ -34,6 +34,7 @@ def test_a_target_without_a_port_means_the_default_port(target: str, expected: s
         ("127.0.0.1:1", True),
         ("localhost:1", True),
         ("[::1]:1", True),
+        ("[::ffff:127.0.0.1]:1", True),
         ("unix:/s", True),
         ("unix-abstract:s", True),
         ("dns:///localhost:1", True),
