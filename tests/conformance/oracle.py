@@ -10,9 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.checked_evaluation import evaluate_checked
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
 
@@ -75,7 +75,7 @@ def evaluated(proto: hlo_pb2.HloModuleProto, arguments: Sequence[Any]) -> list[A
 
         given = [np.asarray(argument) for argument in arguments]
         return on_platform(compiled_platform(PLATFORM), module, given)
-    value: Any = evaluate(module, arguments, check_values=True)
+    value: Any = evaluate_checked(module, arguments)
     return list(value) if isinstance(value, tuple) else [value]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.checked_evaluation import CheckedPlans
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
@@ -21,7 +22,7 @@ from xla_server.sessions.runs.grids import grid_execution
 from xla_server.sessions.runs.grids.grid_execution import run_on_grid
 
 BACKENDS: dict[str, Backend] = {
-    "interpreter": Interpreter(check_values=True),
+    "interpreter": Interpreter(plans=CheckedPlans),
     "cpu": Cpu(),
 }
 FOREVER = 1000.0

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
@@ -28,4 +28,4 @@ def run_text(
     written = export_module(module)
     for ours, theirs in zip(written.computations, proto.computations, strict=True):
         assert list(ours.instructions) == list(theirs.instructions)
-    return evaluate(module, arguments, check_values=True, **ids)  # type: ignore[arg-type]
+    return evaluate_checked(module, arguments, **ids)  # type: ignore[arg-type]

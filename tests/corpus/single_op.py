@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from tests.checked_evaluation import has_shape
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.evaluator.interpret import evaluate, has_shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import TOKEN, Token, Value
 

@@ -5,6 +5,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo, print_hlo
 from xla_contract.errors import XlaError
 from xla_contract.ops.control.constant import ConstantAttributes
@@ -17,7 +18,6 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -130,8 +130,8 @@ def test_import_undoes_export(module: HloModule) -> None:
     assert_same(read, module)
     verify(read)
     assert "ENTRY main" in print_hlo(written)
-    ours = evaluate(module, [ARGUMENT], check_values=True)
-    theirs = evaluate(read, [ARGUMENT], check_values=True)
+    ours = evaluate_checked(module, [ARGUMENT])
+    theirs = evaluate_checked(read, [ARGUMENT])
     assert repr(ours) == repr(theirs)
 
 

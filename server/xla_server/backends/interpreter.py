@@ -27,8 +27,8 @@ class Interpreter:
     """A platform of `device_count` virtual devices in this process.
 
     Implements xla_server.backends.platform.Backend. `max_value_bytes` bounds every single value of
-    a program; `check_values` verifies each result against its shape, for tests. Programs may call
-    the targets in `custom_calls`. Requested dumps are written to `dumps`.
+    a program. Programs may call the targets in `custom_calls`. Requested dumps are written to
+    `dumps`. `plans` is the class of plans.
     """
 
     platform = "interpreter"
@@ -39,14 +39,14 @@ class Interpreter:
         device_count: int = 1,
         *,
         max_value_bytes: int | None = None,
-        check_values: bool = False,
         custom_calls: CustomCallRegistry = BUILTIN,
+        plans: type[PlanCache] = PlanCache,
         dumps: DumpDirectory | None = None,
     ) -> None:
         self.devices = devices_of(self.platform, device_count)
         self._max_value_bytes = max_value_bytes
-        self._check_values = check_values
         self._custom_calls = custom_calls
+        self._plans = plans
         self._dumps = dumps or DumpDirectory()
         self._blocks = BlockPool()
 
@@ -66,13 +66,8 @@ class Interpreter:
         files = self._dumps.open(options.dump, module.name)
         if files is not None:
             Dump(files, options.dump).begin(module)
-        executable = InterpreterExecutable(
-            module,
-            program_shape,
-            seed=options.seed,
-            check_values=self._check_values,
-            custom_calls=self._custom_calls,
-        )
+        plans = self._plans(self._custom_calls, is_dynamic=has_dynamic_shapes(module))
+        executable = InterpreterExecutable(module, program_shape, plans, seed=options.seed)
         require_fit(executable.memory, self._max_value_bytes)
         return executable
 
@@ -88,18 +83,11 @@ class InterpreterExecutable(InterpretedProgram):
     """
 
     def __init__(
-        self,
-        module: HloModule,
-        program_shape: ProgramShape,
-        *,
-        seed: int = 0,
-        check_values: bool = False,
-        custom_calls: CustomCallRegistry = BUILTIN,
+        self, module: HloModule, program_shape: ProgramShape, plans: PlanCache, *, seed: int = 0
     ) -> None:
-        self._plans = PlanCache(custom_calls, is_dynamic=has_dynamic_shapes(module))
-        super().__init__(module, program_shape, seed, temporary_bytes(module, self._plans))
+        super().__init__(module, program_shape, seed, temporary_bytes(module, plans))
+        self._plans = plans
         self._module = module
-        self._check_values = check_values
 
     def execute(
         self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
@@ -115,7 +103,6 @@ class InterpreterExecutable(InterpretedProgram):
             plans=self._plans,
             random_states=self._random_states,
             seed=self._seed,
-            check_values=self._check_values,
         )
         computed = time.perf_counter_ns()
         output = HostBuffer.from_value(owned(value), self.program_shape.result, device)

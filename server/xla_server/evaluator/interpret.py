@@ -6,32 +6,18 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from xla_contract import errors
-from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.evaluator import vectorized_scalars
-from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes, is_full
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.plan import PlanCache, PlannedInstruction
 from xla_server.execution.environment import Environment
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.memory_check import require_memory
 from xla_server.ir.checkpoints import cancellable
 from xla_server.ir.explicit_stack import Deep, result_of
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.evaluation import Array, Token, Value
+from xla_server.ir.module import HloComputation, HloModule
+from xla_server.ops.evaluation import Array, Value
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
-
-_SET_SIZES = frozenset(
-    {
-        Opcode.ASYNC_START,
-        Opcode.CALL,
-        Opcode.CONDITIONAL,
-        Opcode.FUSION,
-        Opcode.SET_DIMENSION_SIZE,
-        Opcode.WHILE,
-    }
-)
-"""Opcodes that set sizes themselves, or in the computations that they call."""
 
 
 def evaluate(
@@ -42,17 +28,14 @@ def evaluate(
     plans: PlanCache | None = None,
     random_states: RandomStates | None = None,
     seed: int = 0,
-    check_values: bool = False,
 ) -> Value:
     """The value of a verified program's root for these arguments.
 
     `plans` keeps what is prepared from one evaluation to the next, and `random_states` where
     rng-get-and-update-state has got to. `seed` starts the random numbers of rng; with 0 they start
-    from somewhere else each time. With `check_values` every result is held against the
-    instruction's shape and InternalError names the one that is off.
-    Raises InvalidArgumentError for another number of arguments than parameters, what the
-    cancellation was given once it is set, and what the evaluators raise, each placed at its
-    instruction.
+    from somewhere else each time. Raises InvalidArgumentError for another number of arguments than
+    parameters, what the cancellation was given once it is set, and what the evaluators raise, each
+    placed at its instruction.
     """
     computation = program.entry if isinstance(program, HloModule) else program
     if len(arguments) != len(computation.parameters):
@@ -64,7 +47,6 @@ def evaluate(
         plans=PlanCache(is_dynamic=has_dynamic_shapes(program)) if plans is None else plans,
         random_states=RandomStates() if random_states is None else random_states,
         seed=seed,
-        check_values=check_values,
     )
     # Division by zero, overflow and invalid operations have defined results in XLA.
     check = run.options.cancellation.checkpoint
@@ -77,7 +59,6 @@ class Run(Environment):
     """One execution on one device; the Frame that evaluators see."""
 
     plans: PlanCache
-    check_values: bool = False
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""
@@ -128,58 +109,4 @@ class Run(Environment):
             raise errors.InternalError(
                 f"the evaluator failed, got operands ({inside}) and shape {instruction.shape}"
             ).at(instruction.opcode, instruction.name) from error
-        if self.check_values and not has_shape(
-            value,
-            instruction.shape,
-            self.plans.is_dynamic and _may_be_smaller(instruction, operands),
-        ):
-            raise errors.InternalError(
-                f"the value must have the instruction's shape, got {describe(value)} for "
-                f"{instruction.shape}"
-            ).at(instruction.opcode, instruction.name)
         return value
-
-
-def _may_be_smaller(instruction: HloInstruction, operands: Sequence[Value]) -> bool:
-    """Return whether dimensions that are declared static may be smaller in the result.
-
-    Shapes are compatible whether or not a dimension is dynamic, so sizes that an instruction sets,
-    or that an operand has, may be those of such a dimension.
-    """
-    is_set = instruction.opcode in _SET_SIZES
-    return is_set or not all(map(is_full, instruction.operands, operands))
-
-
-def has_shape(value: Value, shape: Shape, may_be_smaller: bool = False) -> bool:
-    """Return whether `value` has the numpy types, dimensions and tuple structure of `shape`.
-
-    Dynamic dimensions may be smaller than declared; static ones only if the value `may_be_smaller`.
-    """
-    if shape.is_tuple:
-        return (
-            isinstance(value, tuple)
-            and len(value) == len(shape.tuple_shapes)
-            and all(map(has_shape, value, shape.tuple_shapes, [may_be_smaller] * len(value)))
-        )
-    if shape.is_array:
-        return (
-            isinstance(value, np.ndarray)
-            and value.dtype == shape.element_type.dtype
-            and value.ndim == shape.rank
-            and all(
-                size == bound or (size < bound and (may_be_smaller or shape.is_dynamic(number)))
-                for number, size, bound in zip(
-                    range(value.ndim), value.shape, shape.dimensions, strict=True
-                )
-            )
-        )
-    return isinstance(value, Token)
-
-
-def describe(value: object) -> str:
-    """Describe a value in numpy's terms, for messages."""
-    if isinstance(value, tuple):
-        return f"({', '.join(map(describe, value))})"
-    if isinstance(value, np.ndarray):
-        return f"ndarray {value.dtype}{list(value.shape)}"
-    return type(value).__name__

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.jax.cases import CASES, Case
 from tests.corpus.jax.programs import lower
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
@@ -25,7 +25,7 @@ PROGRAMS: dict[str, Callable[[], Case]] = {name: CASES[name] for name in OFFERED
 def outputs_of(proto: hlo_pb2.HloModuleProto, arguments: list[Any]) -> list[Any]:
     module = import_module(proto)
     verify(module)
-    result = evaluate(module, arguments, check_values=True)
+    result = evaluate_checked(module, arguments)
     return list(result) if isinstance(result, tuple) else [result]
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.conformance.oracle import run_on_xla
 from tests.corpus.hlo_programs import PROGRAMS, arguments, program
 from tests.corpus.hlo_text import parse_hlo
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
@@ -21,7 +21,7 @@ def test_gives_xla_s_numbers(name: str) -> None:
     for form in (proto, export_module(import_module(proto))):
         module = import_module(form)
         verify(module)
-        value = evaluate(module, given, check_values=True)
+        value = evaluate_checked(module, given)
         found = value if isinstance(value, tuple) else (value,)
         for ours, theirs in zip(found, wanted, strict=True):
             assert isinstance(ours, np.ndarray)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.conformance.oracle import assert_close, assert_equal_bits, by_both, evaluated, run_on_xla
 from tests.conformance.sweep.draws.depth import paired
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.types.element_type import ElementType
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
@@ -100,7 +100,7 @@ def test_each_instruction_of_an_executable_has_its_state() -> None:
     module, states = import_module(proto), RandomStates()
     for _ in range(3):
         wanted = [np.asarray(part) for part in executable.execute([])]
-        found: Any = evaluate(module, [], random_states=states, check_values=True)
+        found: Any = evaluate_checked(module, [], random_states=states)
         for ours, theirs in zip(found, wanted, strict=True):
             assert_equal_bits(ours, theirs)
 

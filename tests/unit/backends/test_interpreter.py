@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import CheckedPlans
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from xla_contract.errors import (
     CancelledError,
@@ -47,7 +48,7 @@ def run(executable: InterpreterExecutable, *arguments: Buffer, **options: Any) -
 
 @pytest.fixture
 def backend() -> Interpreter:
-    return Interpreter(2, check_values=True)
+    return Interpreter(2, plans=CheckedPlans)
 
 
 def test_satisfies_the_protocols(backend: Interpreter) -> None:

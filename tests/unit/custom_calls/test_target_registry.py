@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import types
 
+from tests.checked_evaluation import CheckedPlans, evaluate_checked
 from xla_contract.errors import InternalError, ShapeError, UnimplementedError
 from xla_contract.ops.control.custom_call import CustomCallAttributes
 from xla_contract.types.element_type import ElementType
@@ -15,8 +16,6 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.builtin_targets import BUILTIN, builtin_registry
 from xla_server.custom_calls.target_registry import CustomCallRegistry
-from xla_server.evaluator.interpret import evaluate
-from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloComputation, HloInstruction
 
@@ -42,8 +41,8 @@ def call(
     attributes = CustomCallAttributes(target, result, config)
     root = HloInstruction("root", 9, Opcode.CUSTOM_CALL, result, parameters, attributes)
     program = HloComputation("main", 0, [*parameters, root], root, parameters)
-    plans = PlanCache(registry)
-    return evaluate(program, operands, plans=plans, check_values=True, options=options)
+    plans = CheckedPlans(registry)
+    return evaluate_checked(program, operands, plans=plans, options=options)
 
 
 def test_an_unknown_target_is_reported_with_names_near_it() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import CheckedPlans, evaluate_checked, has_shape
 from tests.conformance.examples import ADD, Example, assert_gives, result_of
 from tests.corpus.root_text import run_text
 from xla_client import Builder, Op, Shape, ops
@@ -26,7 +27,6 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator import plan
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.interpret import evaluate, has_shape
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Evaluator, Frame, Value
@@ -297,9 +297,9 @@ def test_a_value_that_is_smaller_than_all_operands_is_an_error() -> None:
     def program(c: Example) -> Op:
         return ops.tuple([ops.set_dimension_size(c(LINE), c(np.int32(2)), 0), -c(LINE)])
 
-    plans = plan.PlanCache(is_dynamic=True, evaluator_of=evaluator_of)
+    plans = CheckedPlans(is_dynamic=True, evaluator_of=evaluator_of)
     with pytest.raises(InternalError, match=r"negate .*f32\[6\]"):
-        evaluate(_module(program), [LINE, np.int32(2), LINE], plans=plans, check_values=True)
+        evaluate_checked(_module(program), [LINE, np.int32(2), LINE], plans=plans)
 
 
 def test_a_value_may_be_smaller_only_where_its_shape_is_dynamic() -> None:

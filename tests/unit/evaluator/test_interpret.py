@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked, has_shape
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from xla_contract.errors import (
     CancelledError,
@@ -18,7 +19,7 @@ from xla_contract.errors import (
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator import plan as plan_module
-from xla_server.evaluator.interpret import evaluate, has_shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.execute_options import ExecuteOptions
@@ -70,7 +71,7 @@ def use(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
 
 
 def test_walks_loops_and_called_computations() -> None:
-    result = evaluate(module_of(VECTOR_LOOP), [X], check_values=True)
+    result = evaluate_checked(module_of(VECTOR_LOOP), [X])
     np.testing.assert_array_equal(result, 8 * X - 80)
 
 
@@ -145,13 +146,13 @@ def test_an_unexpected_exception_names_the_instruction_and_not_the_cause(  # typ
     assert "secret" not in str(caught.value)
 
 
-def test_check_values_names_the_instruction_that_is_off(use) -> None:  # type: ignore[no-untyped-def]
+def test_a_checked_evaluation_names_the_instruction_that_is_off(use) -> None:  # type: ignore[no-untyped-def]
     def wrong(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
         return np.zeros(4, np.float64)
 
     use(Opcode.SUBTRACT, wrong)
     with pytest.raises(InternalError, match=r"subtract %answer: .*ndarray float64\[4\]"):
-        evaluate(module_of(VECTOR_LOOP), [X], check_values=True)
+        evaluate_checked(module_of(VECTOR_LOOP), [X])
 
 
 def test_has_shape_tells_scalars_arrays_tuples_and_tokens() -> None:
@@ -203,10 +204,7 @@ class ListFeeds:
 
 def test_feeds_reach_the_program() -> None:
     feeds = ListFeeds([X])
-    assert (
-        evaluate(module_of(FEEDS), [], options=ExecuteOptions(feeds=feeds), check_values=True)
-        is TOKEN
-    )
+    assert evaluate_checked(module_of(FEEDS), [], options=ExecuteOptions(feeds=feeds)) is TOKEN
     [(value, shape)] = feeds.out
     np.testing.assert_array_equal(value, 2 * X)
     assert shape.compatible(Shape.parse("f32[4]"))
@@ -227,4 +225,4 @@ def test_the_deepest_calls_that_verify_also_run() -> None:
     entry = f"x = f32[] parameter(0)\n ROOT y = f32[] call(x), to_apply=level{MAX_CALL_DEPTH - 2}"
     module = module_of("\n".join(["HloModule deep", *levels, f"ENTRY main {{ {entry} }}"]))
     verify(module)
-    assert evaluate(module, [np.array(2, np.float32)], check_values=True) == -2
+    assert evaluate_checked(module, [np.array(2, np.float32)]) == -2

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import CancelledError
 from xla_server.evaluator.interpret import evaluate
@@ -48,7 +49,7 @@ X = np.array([[1, -2, 3], [-4, 5, 0]], np.float32)
 def test_maps(which: str, last: str, lifted: bool, wanted: np.ndarray) -> None:
     module = import_module(parse_hlo(MAPPED.replace("WHICH", which).replace("LAST", last)))
     assert can_lift(module.entry.root.called[0]) is lifted
-    np.testing.assert_array_equal(evaluate(module, [X], check_values=True), wanted)
+    np.testing.assert_array_equal(evaluate_checked(module, [X]), wanted)
 
 
 def test_calls_and_tuples_of_scalars_are_lifted() -> None:
@@ -57,7 +58,7 @@ def test_calls_and_tuples_of_scalars_are_lifted() -> None:
     )
     module = import_module(parse_hlo(text.replace("WHICH", "lifts").replace("LAST", "c")))
     assert can_lift(module.entry.root.called[0])
-    np.testing.assert_array_equal(evaluate(module, [X], check_values=True), X * 1.5)
+    np.testing.assert_array_equal(evaluate_checked(module, [X]), X * 1.5)
 
 
 def doubling_reducer(depth: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.checked_evaluation import evaluate_checked
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
@@ -99,7 +100,7 @@ def assert_kept(
     if arguments is None:
         arguments = [draw(part.shape, random) for part in before.entry.parameters]
     expected = leaves(evaluate(before, arguments, seed=1))
-    got = leaves(evaluate(after, arguments, seed=1, check_values=True))
+    got = leaves(evaluate_checked(after, arguments, seed=1))
     assert len(got) == len(expected)
     for ours, theirs in zip(got, expected, strict=True):
         if relative and np.asarray(theirs).dtype.kind not in "biu":

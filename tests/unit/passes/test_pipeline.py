@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus import hlo_programs
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.jax import vocabulary as jax_vocabulary
@@ -93,7 +94,7 @@ def check_prefixes(source: Source) -> None:
     for step in pipeline(TARGET):
         if step.apply(changing):
             verify(changing)
-            got = leaves(evaluate(changing, arguments, seed=1, check_values=True))
+            got = leaves(evaluate_checked(changing, arguments, seed=1))
             _assert_close(got, expected, step.name)
     for _ in range(MAX_RUNS - 1):
         run_once(pipeline(TARGET), changing)

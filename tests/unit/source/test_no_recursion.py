@@ -70,7 +70,6 @@ ALLOWED = {
         codegen/lower/control/control.py: _arrays _state
         codegen/lower/host.py: _value
         codegen/lower/lowering.py: Lowering.new_tree
-        evaluator/interpret.py: describe has_shape
         ir/fingerprint.py: _add_literal
         ir/traversal.py: leaves
         ops/control/constant.py: value_of

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import CheckedPlans
 from tests.conformance.examples import ADD, Example
 from tests.unit.codegen.compiled import CPU
 from tests.unit.evaluator.test_dynamic_shapes import CASES, LINE, REFUSED, sized, zero
@@ -99,7 +100,7 @@ def assert_as_interpreted(program: Callable[[Example], Op]) -> Any:
     executable = compiled(module)
     assert isinstance(executable, DynamicExecutable)
     got = executed(executable, arguments)
-    wanted = executed(compiled(module, Interpreter(check_values=True)), arguments)
+    wanted = executed(compiled(module, Interpreter(plans=CheckedPlans)), arguments)
     found, expected = (value if isinstance(value, tuple) else (value,) for value in (got, wanted))
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.shape == theirs.shape

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.hlo_text import parse_hlo
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
@@ -70,7 +71,7 @@ CASES: dict[Callable[..., Any], tuple[Any, ...]] = {
 def check(text: str, function: Callable[..., Any]) -> None:
     arguments = CASES[function]
     module = parse_module(text)
-    value: Any = evaluate(module, list(arguments), check_values=True)
+    value: Any = evaluate_checked(module, list(arguments))
     ours = jax.tree.leaves(value)
     theirs = jax.tree.leaves(jax.jit(function)(*arguments))
     assert len(ours) == len(theirs)

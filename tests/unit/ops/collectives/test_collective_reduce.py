@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError
@@ -13,7 +14,6 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
 
@@ -30,7 +30,7 @@ def run(parameters: list[str], root: str, arguments: list[Any]) -> Any:
                 instruction.opcode = "collective-reduce"
     module = import_module(proto)
     verify(module)
-    return evaluate(module, arguments, check_values=True)
+    return evaluate_checked(module, arguments)
 
 
 def test_attributes_come_back_from_the_wire() -> None:

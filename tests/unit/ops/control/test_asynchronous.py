@@ -1,7 +1,7 @@
 import numpy as np
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.hlo_text import parse_hlo, print_hlo
-from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
@@ -25,6 +25,6 @@ def test_the_computation_is_called() -> None:
     module = import_module(proto)
     verify(module)
     x = np.arange(4, dtype=np.float32)
-    found = evaluate(module, [x, x + 1], check_values=True)
+    found = evaluate_checked(module, [x, x + 1])
     np.testing.assert_array_equal(found, 2 * x + 1)  # type: ignore[arg-type]
     assert print_hlo(export_module(module)) == print_hlo(proto)

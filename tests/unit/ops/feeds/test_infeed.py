@@ -2,12 +2,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.checked_evaluation import evaluate_checked
 from xla_contract.ops.definitions import definition
 from xla_contract.ops.feeds.infeed import InfeedAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.evaluator.interpret import evaluate
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import TOKEN, Value
@@ -36,7 +36,7 @@ def fed(array: Any) -> Any:
     root = HloInstruction("root", 1, Opcode.INFEED, FED, (token,), InfeedAttributes(PAIR))
     program = HloComputation("main", 0, [token, root], root, ())
     options = ExecuteOptions(feeds=OneItem(array))
-    return evaluate(program, [], options=options, check_values=True)
+    return evaluate_checked(program, [], options=options)
 
 
 def test_the_item_comes_with_a_token() -> None:

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.conformance.oracle import run_on_xla
 from tests.corpus.hlo_text import parse_hlo
 from tests.unit.sessions.feeds.jobs import device_feeds
@@ -76,7 +77,7 @@ def test_attributes_come_back_from_the_wire(opcode: Opcode) -> None:
 
 
 def test_a_program_sends_to_itself_in_whatever_order_it_is_stored() -> None:
-    doubled, x = evaluate(loopback(), [X], check_values=True)
+    doubled, x = evaluate_checked(loopback(), [X])
     np.testing.assert_array_equal(doubled, 2 * X)
     np.testing.assert_array_equal(x, X)
 
@@ -108,11 +109,8 @@ def test_transfers_with_the_host_use_the_queues_of_their_channel() -> None:
     text = head.replace("=7", f"={back}") + "send = " + tail.replace("=7", f"={out}")
     back_feeds = feeds.channel(back, ChannelType.HOST_TO_DEVICE)
     back_feeds.transfer_to_infeed(Literal.from_numpy(3 * X), Cancellation(), lambda _: None)
-    doubled, _ = evaluate(
-        module_of(text),
-        [X],
-        options=ExecuteOptions(feeds=feeds.bound_to("program")),
-        check_values=True,
+    doubled, _ = evaluate_checked(
+        module_of(text), [X], options=ExecuteOptions(feeds=feeds.bound_to("program"))
     )
     np.testing.assert_array_equal(doubled, 6 * X)
     assert back_feeds.infeed.queue.size == (0, 0)

@@ -1,6 +1,7 @@
 import itertools
 import time
 
+from tests.checked_evaluation import evaluate_checked
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.single_op import result_of
@@ -9,7 +10,6 @@ from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStat
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.interpret import evaluate
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
@@ -68,7 +68,7 @@ ENTRY main { z = s32[] constant(0)
   ROOT last = u64[2] get-tuple-element(loop), index=1 }
 """
     module = import_module(parse_hlo(text))
-    assert evaluate(module, [], check_values=True).tolist() == [START + 14, 0]  # type: ignore[union-attr]
+    assert evaluate_checked(module, []).tolist() == [START + 14, 0]  # type: ignore[union-attr]
 
 
 class _SlowToFind(HloInstruction):

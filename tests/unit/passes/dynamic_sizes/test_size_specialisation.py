@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.conformance.examples import ADD, Example
 from tests.unit.evaluator.test_dynamic_shapes import CASES, LINE, sized, zero
 from tests.unit.passes.passing import opcodes
@@ -15,7 +16,6 @@ from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStat
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import PlanCache
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
@@ -66,7 +66,7 @@ class Segmented:
         """Return the root's value from the program of static shape."""
         assert self.segment.module is not None
         arrays = [a for slot in self.segment.inputs for a in arrays_of(self.values[slot])]
-        given = iter(list(arrays_of(evaluate(self.segment.module, arrays, check_values=True))))
+        given = iter(list(arrays_of(evaluate_checked(self.segment.module, arrays))))
         results = {slot: value_of(extents, given) for slot, extents in self.segment.outputs}
         return results[self.plan.root]
 

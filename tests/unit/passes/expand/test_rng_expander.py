@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.checked_evaluation import evaluate_checked
 from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import CPU
 from tests.unit.passes.passing import (
@@ -92,7 +93,7 @@ def compiled(module: HloModule, *arguments: Any, seed: int = SEED, runs: int = 1
 def both(module: HloModule, *arguments: Any, seed: int = SEED) -> tuple[Any, Any]:
     """The result of the cpu platform, and the interpreter's."""
     (ours,) = compiled(module, *arguments, seed=seed)
-    (expected,) = leaves(evaluate(module, arguments, seed=seed, check_values=True))
+    (expected,) = leaves(evaluate_checked(module, arguments, seed=seed))
     return ours, expected
 
 
