@@ -102,7 +102,7 @@ class SharedLimit:
         Args:
             noun: The plural of what is counted.
             hint: Advice to the caller.
-            beyond: As in `exceeded`.
+            beyond: Amount beyond the limit, as in `exceeded`.
         """
         kind, _ = level
         used, limit, mine = self.used, self.limit + beyond, self._used.get(level, 0)
