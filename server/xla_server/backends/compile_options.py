@@ -2,15 +2,12 @@
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
 from xla_contract.errors import InvalidArgumentError
+from xla_server.backends.diagnostics.dump_files import DumpFiles
 from xla_server.passes.framework.selection import PassOptions
-
-if TYPE_CHECKING:
-    from xla_server.backends.diagnostics.dump_directory import DumpFiles
 
 
 class Pattern:
@@ -62,7 +59,7 @@ class DumpOptions:
     passes: Pattern | None = None
     modules: Pattern | None = None
     max_modules: int = -1
-    files: "DumpFiles | None" = None
+    files: DumpFiles | None = None
     """The files that are written instead of new ones in the directory."""
 
 

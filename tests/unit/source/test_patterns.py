@@ -6,6 +6,7 @@ FOLDERS = ("backends", "buffers", "codegen", "fusion", "passes", "runtime")
 
 READERS = {
     "xla_server.backends.diagnostics.dump_directory": "names of dumps, which users give",
+    "xla_server.backends.diagnostics.dump_files": "names of modules, which users give",
     "xla_server.codegen.gpu.emit.assembler": "the report of ptxas",
     "xla_server.passes.partitioning.shardy_text": "Shardy's attributes, as JAX writes them",
 }

@@ -12,7 +12,7 @@ from xla_server.app.platforms import create_backend
 from xla_server.backends.compile_options import DumpOptions, Pattern
 from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.backends.diagnostics.dump import Dump
-from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.diagnostics.dump_files import DumpFiles
 from xla_server.backends.diagnostics.private_files import make_directories
 from xla_server.backends.signature import laid_out, relaid_bytes
 from xla_server.buffers.assignment import memory_use

@@ -12,7 +12,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import DumpOptions
 from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.backends.diagnostics.dump import Dump
-from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.diagnostics.dump_files import DumpFiles
 from xla_server.backends.platform import Backend, Execution
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule

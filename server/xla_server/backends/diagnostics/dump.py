@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.compile_options import DumpFormat, DumpOptions
-from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.diagnostics.dump_files import DumpFiles
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.buffers.listing import buffer_listing, thunk_listing

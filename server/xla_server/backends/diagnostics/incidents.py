@@ -9,7 +9,7 @@ from pathlib import Path
 from xla_contract.errors import InternalError
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.diagnostics.dump import constant_bytes, serialized
-from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.diagnostics.dump_files import DumpFiles
 from xla_server.backends.diagnostics.private_files import make_directories, make_directory
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.text.printer import print_module

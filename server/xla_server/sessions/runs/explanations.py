@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
 from xla_server.backends.compile_options import DumpFormat, DumpOptions, Pattern
-from xla_server.backends.diagnostics.dump_directory import MAX_MODULE_BYTES, DumpInMemory
+from xla_server.backends.diagnostics.dump_files import MAX_MODULE_BYTES, DumpInMemory
 from xla_server.buffers.work import Work, work_once
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.checkpoints import cancellable

@@ -8,7 +8,7 @@ import pytest
 from xla_client import Builder
 from xla_server.backends.compile_options import DumpFormat, DumpOptions
 from xla_server.backends.diagnostics.dump import Dump, constant_bytes
-from xla_server.backends.diagnostics.dump_directory import DumpFiles, safe_name
+from xla_server.backends.diagnostics.dump_files import DumpFiles, safe_name
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

@@ -9,7 +9,8 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.backends.compile_options import DumpOptions, Pattern
-from xla_server.backends.diagnostics.dump_directory import Budget, DumpDirectory, DumpFiles
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory
+from xla_server.backends.diagnostics.dump_files import Budget, DumpFiles
 
 
 def test_no_name_is_no_dump(tmp_path: Path) -> None:
