@@ -40,7 +40,6 @@ from xla_server.sessions.programs.constant_evaluation import compute_constant
 from xla_server.sessions.programs.executable_table import ExecutableTable
 from xla_server.sessions.runs.background_executions import BackgroundExecutions
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
-from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
 from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.session_arena import SessionArena
@@ -113,9 +112,8 @@ class Session:
             self.flow,
         )
         self.grids = GridRunner(self.runner)
-        self.planner = RunPlanner(self.grids)
         self.executions = BackgroundExecutions(
-            self.planner,
+            self.grids,
             self.data,
             HandleTable(handles, HandleKind.EXECUTION, quotas.handles),
             self.running,

@@ -20,6 +20,7 @@ from xla_server.rpc.methods.runs import run_with_slot
 from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.runs.batch import Batch
+from xla_server.sessions.runs.planner import plan_run
 from xla_server.sessions.runs.run import StepOutcome
 from xla_server.sessions.session import Session
 
@@ -136,7 +137,7 @@ def execute(
 ) -> list[StepOutcome]:
     """The outcomes of a run of these steps."""
     with (
-        contextlib.closing(service.planner.plan(read_run(run_request(*steps)))) as run,
+        contextlib.closing(plan_run(service.grids, read_run(run_request(*steps)))) as run,
         run.executing(cancellation or Cancellation()) as outcomes,
     ):
         return outcomes

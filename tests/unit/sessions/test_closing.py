@@ -34,6 +34,7 @@ from xla_server.rpc.decode.runs import read_run
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.feeds.infeed_stream import Credit, ReceivedItem
 from xla_server.sessions.limits.server_limits import Limits, Quotas
+from xla_server.sessions.runs.planner import plan_run
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.download import downloading
@@ -92,7 +93,7 @@ class Caller:
         donated = argument_of(kept(self._service, VALUE), donate=True)
         request = run_request(step(self._double, donated, output=keep()))
         with (
-            contextlib.closing(self._service.planner.plan(read_run(request))) as run,
+            contextlib.closing(plan_run(self._service.grids, read_run(request))) as run,
             run.executing(cancellation) as outcomes,
         ):
             self._service.data.keep_all(outcomes[0].kept)

@@ -26,6 +26,7 @@ from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.limits.response_memory import ResponseReservation
 from xla_server.sessions.runs.batch import Batch
+from xla_server.sessions.runs.planner import plan_run
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.futures import ValuePendingError
@@ -35,7 +36,7 @@ from xla_server.sessions.values.value_table import Reservation
 def _run(
     service: Session, request: extension_pb2.RunRequest, cancellation: Cancellation
 ) -> Response:
-    with contextlib.closing(service.planner.plan(read_run(request))) as run:
+    with contextlib.closing(plan_run(service.grids, read_run(request))) as run:
         for value in run.pending:
             value.result()
         # Before a slot is taken: a call that waits for memory must hold no slot.
@@ -68,7 +69,7 @@ def run_with_slot(
     `reservation` is the memory of its response. Raises ResourceExhaustedError, before anything
     runs, if the response may take no more memory.
     """
-    with contextlib.closing(service.planner.plan(read_run(request))) as run:
+    with contextlib.closing(plan_run(service.grids, read_run(request))) as run:
         if run.sent_back_bytes and reservation is not None:
             reservation.grow(run.sent_back_bytes)
         memory = run.reserve(cancellation, service.running)

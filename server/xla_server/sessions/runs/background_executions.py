@@ -21,8 +21,9 @@ from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.execution.completion import Completion
 from xla_server.sessions.error_context import copy_of, reported, with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.memory_queue import Outcome
-from xla_server.sessions.runs.planner import RunPlanner
+from xla_server.sessions.runs.planner import plan_run
 from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
 from xla_server.sessions.runs.run_outputs import StepOutput
@@ -75,7 +76,7 @@ class LaunchedExecution(Completion):
 class BackgroundExecutions:
     """The launched executions of one session. Thread-safe."""
 
-    _planner: RunPlanner
+    _grids: GridRunner
     _values: ValueTable
     handles: HandleTable[LaunchedExecution]
     _running: FairSemaphore
@@ -90,7 +91,7 @@ class BackgroundExecutions:
     def launch(self, request: RunRequest) -> LaunchedExecution:
         """Start a run and return; its outputs have handles at once.
 
-        Raises as `RunPlanner.plan`, InvalidArgumentError for results to be sent back, and
+        Raises as `plan_run`, InvalidArgumentError for results to be sent back, and
         ResourceExhaustedError when the session has launched too many.
         """
         for number, step in enumerate(request.steps):
@@ -102,7 +103,7 @@ class BackgroundExecutions:
                         f"fetch_bytes must be 0, got {fetch_bytes} in step {number}"
                     )
         with contextlib.ExitStack() as undo:
-            run = self._planner.plan(request)
+            run = plan_run(self._grids, request)
             undo.callback(run.close)
             self._launched.acquire()
             undo.callback(self._launched.release)

@@ -3,7 +3,6 @@
 Checked are handles, counts, shapes, layouts, references to earlier steps and donations.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, XlaError
@@ -32,30 +31,24 @@ MAX_STEPS = 1024
 """Largest number of steps of one run, as the contract says."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RunPlanner:
-    """Plans the runs of one session. Any thread may call `plan`."""
+def plan_run(grids: GridRunner, request: RunRequest) -> PlannedRun:
+    """Check a run of a session, and hold its arguments until it is closed.
 
-    grids: GridRunner
-
-    def plan(self, request: RunRequest) -> PlannedRun:
-        """Check a run and hold its arguments until it is closed.
-
-        Raises InvalidArgumentError, with the step and the argument, for a mismatch; NotFoundError
-        for handles never issued; ResourceExhaustedError if the values sent along do not fit or
-        those to be sent back exceed a message.
-        """
-        device = self.grids.runner.devices.resolve(request.device)
-        if not 1 <= len(request.steps) <= MAX_STEPS:
-            raise InvalidArgumentError(
-                f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
-            )
-        plan = _Plan(self.grids, device)
-        try:
-            return plan.run(request.steps)
-        except BaseException:
-            plan.undo()
-            raise
+    Raises InvalidArgumentError, with the step and the argument, for a mismatch; NotFoundError for
+    handles never issued; ResourceExhaustedError if the values sent along do not fit or those to be
+    sent back exceed a message.
+    """
+    device = grids.runner.devices.resolve(request.device)
+    if not 1 <= len(request.steps) <= MAX_STEPS:
+        raise InvalidArgumentError(
+            f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
+        )
+    plan = _Plan(grids, device)
+    try:
+        return plan.run(request.steps)
+    except BaseException:
+        plan.undo()
+        raise
 
 
 class _Plan:

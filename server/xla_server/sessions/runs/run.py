@@ -64,7 +64,7 @@ class StepOutcome:
 class PlannedRun:
     """A run that was checked. It holds its arguments, and memory for those sent along.
 
-    Made by `RunPlanner.plan`; `close` releases everything.
+    Made by `plan_run`; `close` releases everything.
     """
 
     _grids: GridRunner

@@ -38,7 +38,7 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.server_limits import Quotas
-from xla_server.sessions.runs.planner import MAX_STEPS
+from xla_server.sessions.runs.planner import MAX_STEPS, plan_run
 from xla_server.sessions.runs.run import StepOutcome
 from xla_server.sessions.session import Session
 
@@ -256,7 +256,7 @@ def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: Se
         return original(*arguments, **named)  # type: ignore[arg-type]
 
     service.runner.run = watched  # type: ignore[method-assign,assignment]
-    with contextlib.closing(service.planner.plan(read_run(request))) as run:
+    with contextlib.closing(plan_run(service.grids, read_run(request))) as run:
         sent = service.data.reserved_bytes
         with run.executing(Cancellation()) as outcomes:
             assert len(outcomes) == 3
@@ -299,7 +299,7 @@ def test_a_donated_value_that_another_handle_shares_is_not_written_over(
     (whole,) = service.data.keep_all(outcome.kept)
     first, _ = service.data.deconstruct(whole)
     request = run_request(step(double, argument_of(first, donate=True)))
-    with contextlib.closing(service.planner.plan(read_run(request))) as run:
+    with contextlib.closing(plan_run(service.grids, read_run(request))) as run:
         seen: Sequence[int] = ()
         original = service.runner.run
 

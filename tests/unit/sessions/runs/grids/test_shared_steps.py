@@ -31,6 +31,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.rpc.decode.runs import read_run
+from xla_server.sessions.runs.planner import plan_run
 from xla_server.sessions.session import Session
 
 
@@ -86,7 +87,7 @@ def test_steps_of_one_device_and_of_several_follow_each_other(
 def test_memory_is_reserved_for_all_devices(service: Session) -> None:
     sizes = []
     for executable in (on_grid(service, DOUBLE, 1), on_grid(service, DOUBLE, 4)):
-        run = service.planner.plan(read_run(run_request(step(executable, value(ONES)))))
+        run = plan_run(service.grids, read_run(run_request(step(executable, value(ONES)))))
         sizes.append(run.steps[0].byte_size)
         run.close()
     assert sizes == [16, 4 * 16]
