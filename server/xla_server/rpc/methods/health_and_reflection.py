@@ -130,9 +130,7 @@ class Discovery:
         for answer in self._health.Watch(query, context):
             yield answer.SerializeToString()
 
-    def _reflect(
-        self, requests: Iterator[bytes], context: grpc.ServicerContext
-    ) -> Iterator[bytes]:
+    def _reflect(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Yield an answer to each query about the services and their messages."""
         self._require_admitted(context, _REFLECTION_PATH)
         silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
