@@ -105,6 +105,10 @@ class ExecutableCache:
         self._cache = CodeCache(limits)
         self._use = CallerUse(limits.shares)
         """The bytes of programs by caller. Guarded by `_lock`."""
+        self.compilations = 0
+        """Number of programs compiled since the start, those compiled again included."""
+        self.compile_seconds = 0.0
+        """Seconds that these took."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -228,6 +232,7 @@ class ExecutableCache:
             if code.uses == 1:
                 cancellation.check()
 
+        started = time.monotonic()
         try:
             with cancellable(check):
                 compiled = compile_program()
@@ -239,6 +244,8 @@ class ExecutableCache:
             code.compiling.finish()
             raise
         with self._lock:
+            self.compilations += 1
+            self.compile_seconds += time.monotonic() - started
             code.compiled = compiled
             self._cache.compiled(code)
         code.compiling.finish()

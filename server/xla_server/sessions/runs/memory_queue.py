@@ -80,6 +80,8 @@ class MemoryQueue:
         self._wait_seconds = wait_seconds
         self._spared_bytes = spared_bytes
         self._passed_bytes = 0
+        self.waited_seconds = 0.0
+        """Seconds that all executions which have left have waited."""
         self._waiters: list[MemoryWaiter] = []
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
@@ -154,7 +156,7 @@ class MemoryQueue:
         with self._lock:
             if waiter.has_left:
                 return
-            waiter.settle(None)
+            self._settle(waiter, None)
             self._waiters.remove(waiter)
         # Waiters behind it may be served now.
         self._changed.set()
@@ -187,7 +189,7 @@ class MemoryQueue:
             is_passing = is_held_up or table in held_up
             outcome = self._taken(waiter, is_passing=is_passing) or self._refusal(waiter, now)
             if outcome is not None:
-                waiter.settle(outcome)
+                self._settle(waiter, outcome)
                 left.append(waiter)
                 continue
             staying.append(waiter)
@@ -198,6 +200,11 @@ class MemoryQueue:
                 held_up.add(table)
         self._waiters = staying
         return left
+
+    def _settle(self, waiter: MemoryWaiter, outcome: Reservation | XlaError | None) -> None:
+        """Let a waiter leave. Called with the lock held."""
+        waiter.settle(outcome)
+        self.waited_seconds += time.monotonic() - waiter.deadline + self._wait_seconds
 
     def _taken(self, waiter: MemoryWaiter, *, is_passing: bool) -> Reservation | XlaError | None:
         """Take the memory of a waiter, if it may have it now."""

@@ -69,6 +69,7 @@ def case() -> Iterator[Case]:
 def test_what_fits_begins_at_once(case: Case) -> None:
     first, second = case.run(60), case.run(40)
     assert (case.memory.used_bytes, case.memory.staying_bytes) == (100, 0)
+    assert case.queue.waited_seconds == 0
     first.release()
     second.release()
 
@@ -184,6 +185,7 @@ def test_time_to_wait_is_bounded() -> None:
     rule = r"may wait 0\.05 s for memory, got none in that time: .* 100 bytes .* with 60 in use"
     with pytest.raises(ResourceExhaustedError, match=rule):
         waiter.result()
+    assert case.queue.waited_seconds >= 0.05
     running.release()
     case.end()
 
@@ -200,6 +202,7 @@ def test_who_gives_up_is_out_and_others_go_on(case: Case) -> None:
     case.queue.leave(first)
     assert case.next() is first
     assert first.was_given_up
+    assert case.queue.waited_seconds > 0
     assert case.next() is second
     case.queue.leave(second)  # Too late, and harmless.
     assert not second.was_given_up
