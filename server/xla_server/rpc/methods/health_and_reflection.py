@@ -81,7 +81,9 @@ class Discovery:
             "Check": grpc.unary_unary_rpc_method_handler(check),
             "Watch": grpc.unary_stream_rpc_method_handler(watch),
         }
-        of_reflection = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
+        of_reflection: dict[str, Any] = {
+            "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)
+        }
         server.add_generic_rpc_handlers(
             (
                 grpc.method_handlers_generic_handler(health.SERVICE_NAME, of_health),
