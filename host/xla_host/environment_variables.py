@@ -56,6 +56,12 @@ ONE_SIDED_COMPONENT = EnvironmentVariable(
 WINDOW_DIRECTORY = EnvironmentVariable(
     "OMPI_MCA_osc_sm_backing_directory", "the directory of memory that ranks share (Open MPI)"
 )
+# grpc's own, which its users know.
+GRPC_VERBOSITY = EnvironmentVariable(
+    "GRPC_VERBOSITY",
+    "ERROR, INFO or DEBUG for grpc's own log: lines of text, as many as clients cause; "
+    "NONE by default (grpc)",
+)
 # The driver's own.
 WORK_QUEUES = EnvironmentVariable(
     "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -64,6 +70,6 @@ WORK_QUEUES = EnvironmentVariable(
 
 VARIABLES = (
     *(CPU_NAME, CPU_FEATURES, STATE_HOME, CACHE_HOME, RUNTIME_DIRECTORY, MALLOC_TUNING),
-    *(FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY, WORK_QUEUES),
+    *(FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY, GRPC_VERBOSITY, WORK_QUEUES),
 )
 """All of them, in the order of the page."""

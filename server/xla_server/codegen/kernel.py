@@ -44,6 +44,14 @@ LOADED_TOGETHER = 64
 LOADED_BYTES = 1 << 20
 """Bytes of object code after which a loader takes no further kernels."""
 
+MANY_LOADS = 8192
+"""Loads of all loaders from which each has a loader of its own, which takes 2 ms more: then no code
+stays for the sake of other kernels. A load takes two areas of memory. Linux allows a process 65,530
+of them, and LLVM ends the process that wants one more."""
+
+MAX_LOADS = 24_576
+"""Loads of all loaders beyond which kernels are refused: three quarters of the areas."""
+
 
 class Kernels:
     """Compiled kernels by their keys, each compiled once, or taken from a cache on disk.
@@ -58,6 +66,7 @@ class Kernels:
         # Code that programs share lives as long as this object, or a kernel of it.
         self._base = Loader(self.machine)
         self._loader: Loader | None = None
+        self._loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
         self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
             weakref.WeakValueDictionary()
         )
@@ -70,7 +79,8 @@ class Kernels:
     def get(self, kernel: KernelCode) -> LoadedKernel:
         """Return a kernel, compiled and loaded.
 
-        Raises KernelError where it cannot be compiled, whatever the reason.
+        Raises KernelError where it cannot be compiled, whatever the reason, and
+        ResourceExhaustedError where too much code is loaded.
         """
         return self.get_all([kernel])[kernel.key]
 
@@ -191,13 +201,22 @@ class Kernels:
         return found
 
     def _open_loader(self) -> Loader:
+        """Return the loader of the next kernels; raises ResourceExhaustedError at MAX_LOADS."""
         loader = self._loader
+        loads = sum(each.load_count for each in self._loaders)
+        if loads >= MAX_LOADS:
+            raise ResourceExhaustedError(
+                f"the server may have loaded code {MAX_LOADS} times, got one time more",
+                hint="Unregister executables that are no longer needed.",
+            )
         if (
             loader is None
             or loader.symbol_count >= LOADED_TOGETHER
             or loader.byte_size >= LOADED_BYTES
+            or (loads >= MANY_LOADS and loader.load_count)
         ):
             loader = self._loader = Loader(self.machine, self._base)
+            self._loaders.add(loader)
         return loader
 
     def _load_shared(self, code: bytes) -> None:

@@ -5,9 +5,9 @@ Calls have the names and labels of go-grpc-prometheus, which dashboards for gRPC
 
 import collections
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -28,6 +28,8 @@ class CallMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         """All metrics of the server; others are registered besides."""
+        # Processor time of all threads, descriptors, memory, by the names of Prometheus's clients.
+        ProcessCollector(registry=self.registry)
         self._ended = Counter(
             "grpc_server_handled",
             "Calls that have ended",
@@ -59,15 +61,20 @@ class CallMetrics:
 class StateCollector(Collector):
     """Collects the state of a server and its refused calls, nothing of sessions and owners.
 
-    Every Usage of the message is a gauge of its name, and a second one of its limit.
+    Every Usage of the message is a gauge of its name, and a second one of its limit; each of the
+    totals is a counter.
     """
 
     def __init__(
         self,
         state: Callable[[], extension_pb2.DescribeServerResponse],
+        totals: Callable[[], Mapping[str, float]],
+        is_draining: Callable[[], bool],
         refusals: Sequence[Refusals],
     ) -> None:
         self._state = state
+        self._totals = totals
+        self._is_draining = is_draining
         self._refusals = refusals
 
     def collect(self) -> Iterator[Metric]:
@@ -81,6 +88,10 @@ class StateCollector(Collector):
         yield info
         for name, value in _values(state):
             yield GaugeMetricFamily(f"xla_server_{name}", "As in DescribeServer", value)
+        draining = float(self._is_draining())
+        yield GaugeMetricFamily("xla_server_draining", "1 from SIGTERM on", draining)
+        for name, value in self._totals().items():
+            yield CounterMetricFamily(f"xla_server_{name}", "Total since the start", value)
 
 
 def _refused(refusals: Iterable[Refusals]) -> CounterMetricFamily:

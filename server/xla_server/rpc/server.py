@@ -148,7 +148,10 @@ class RpcServer:
         )
         state = ServerRpcs(sessions, self._pools, options.max_resident_bytes)
         self.metrics = boundary.metrics.registry
-        self.metrics.register(StateCollector(state.state, (gate.refusals, admission.refusals)))
+        refusals = gate.refusals, admission.refusals
+        self.metrics.register(
+            StateCollector(state.state, state.totals, lambda: self._calls.are_refused, refusals)
+        )
         extension = extension_methods(
             sessions,
             options.max_message_bytes,

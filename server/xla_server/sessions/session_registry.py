@@ -30,6 +30,9 @@ from xla_server.sessions.shared_resources import SharedResources
 _TOKEN_BYTES = 32
 _TOKEN_LENGTH = 43
 """Random bytes of a session's token, and their length in base 64, in characters."""
+IDLE_SECONDS = 10.0
+"""Seconds for which an empty session that no stream holds must be unused to be evicted for a new
+one. On a busy machine a client takes some of them from opening its session to its first call."""
 _TOKEN = re.compile(f"[A-Za-z0-9_-]{{{_TOKEN_LENGTH}}}")
 
 
@@ -378,10 +381,13 @@ class SessionRegistry:
 
         With `level`, a session of that level.
         """
+        unused_since = self._clock() - IDLE_SECONDS
         idle = [
             session
             for session in self._by_token.values()
-            if session.is_idle and (level is None or level in levels(session.caller))
+            if session.is_idle
+            and session.last_used_at <= unused_since
+            and (level is None or level in levels(session.caller))
         ]
 
         def order(session: SessionEntry) -> tuple[int, int, float]:

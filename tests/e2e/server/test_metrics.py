@@ -10,6 +10,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e import modules
+from tests.e2e.feed_programs import relay
 from tests.e2e.process import Raw, ServerProcess, refused, start_server
 from tests.fault.plain import until
 from xla_contract.stubs import xla_pb2
@@ -117,7 +118,38 @@ def test_the_state_of_the_server_with_limits_and_without_owners(server: ServerPr
     assert found["xla_server_sessions_limit"] == 4096
     assert found["xla_server_device_bytes"] >= 12
     assert found["xla_server_waiting_calls"] == 0
+    assert found["xla_server_execution_wait_seconds_total"] == 0
+    assert found["xla_server_draining"] == 0
     assert "alice" not in answer(server, "/metrics")[1]
+
+
+def test_compilations_and_the_time_of_all_threads_are_counted(server: ServerProcess) -> None:
+    def numbers() -> list[float]:
+        found = metrics(server)
+        names = "xla_server_compilations", "xla_server_compile_seconds", "process_cpu_seconds"
+        return [found[f"{name}_total"] for name in names]
+
+    b = xc.Builder("counted once")
+    x = b.parameter(0, "f32[500,500]")
+    program, before = b.build(x @ x), numbers()
+    with xc.connect(server.address, token=_TOKEN) as client:
+        for _ in range(2):
+            run = client.compile(program)
+            run.run(np.ones((500, 500), np.float32))
+    compilations, seconds, processor = numbers()
+    assert compilations == before[0] + 1
+    assert seconds > before[1]
+    assert processor > before[2]
+
+
+def test_a_drain_is_seen(tmp_path: Path) -> None:
+    flags = ("--platform", "interpreter", "--metrics-listen", "127.0.0.1:0")
+    with start_server(tmp_path, *flags) as running, xc.connect(running.address) as client:
+        waits = client.compile(relay(1)).submit()
+        running.process.terminate()
+        until(lambda: metrics(running)["xla_server_draining"])
+        waits.cancel()
+        assert running.process.wait(60) == 0
 
 
 def test_an_address_in_use_ends_the_server(server: ServerProcess, tmp_path: Path) -> None:

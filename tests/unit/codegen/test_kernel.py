@@ -76,6 +76,37 @@ def test_a_loader_takes_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.get(_storing(1)).library is not first.library
 
 
+def test_code_of_a_fragmented_process_goes_with_its_own_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "MANY_LOADS", 2)
+    made = Kernels()
+    found = [made.get(_storing(number)) for number in range(3)]
+    assert found[1].library is found[0].library
+    assert found[2].library is not found[0].library
+    alone = weakref.ref(found.pop().library)
+    found.append(made.get(_storing(3)))
+    gc.collect()
+    assert alone() is None
+    assert [_stored(kernel) for kernel in found] == [0, 1, 3]
+
+
+def test_no_more_code_is_loaded_than_the_system_has_areas_of_memory_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "MANY_LOADS", 0)
+    monkeypatch.setattr(kernels, "MAX_LOADS", 2)
+    made = Kernels()
+    found = [made.get(_storing(number)) for number in range(2)]
+    with pytest.raises(ResourceExhaustedError, match="loaded code 2 times, got one time more"):
+        made.get(_storing(2))
+    assert made.get(_storing(1)) is found[1]
+    del found[0]
+    gc.collect()
+    found.append(made.get(_storing(2)))
+    assert [_stored(kernel) for kernel in found] == [1, 2]
+
+
 def test_a_kernel_that_has_gone_comes_back_from_where_its_code_is() -> None:
     made = Kernels()
     kept = made.get(_storing(0))

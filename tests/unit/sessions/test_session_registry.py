@@ -16,7 +16,11 @@ from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
-from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
+from xla_server.sessions.session_registry import (
+    IDLE_SECONDS,
+    SessionEntry,
+    SessionRegistry,
+)
 
 
 def _received(value: object) -> UndecodedLiteral:
@@ -293,15 +297,36 @@ def test_idle_sessions_are_evicted_for_new_ones(sessions: SessionRegistry, clock
     clock.now += 1
     newer = sessions.open()
     assert len(sessions) == 3
+    clock.now += IDLE_SECONDS
     with sessions.using(older.token, None):
         another = sessions.open()
         assert newer.service.is_closed
+        clock.now += IDLE_SECONDS
         with sessions.attached(another), pytest.raises(ResourceExhaustedError, match="at most 3"):
             sessions.open()
     assert not older.service.is_closed
     assert not kept.service.is_closed
+    clock.now += IDLE_SECONDS
     assert sessions.open()
     assert [older.service.is_closed, another.service.is_closed] == [True, False]
+
+
+def test_a_session_that_was_just_opened_or_used_is_not_evicted(
+    sessions: SessionRegistry, clock: Clock
+) -> None:
+    opened, used, another = (sessions.open() for _ in range(3))
+    clock.now += IDLE_SECONDS - 1
+    with sessions.using(used.token, None):
+        pass
+    with pytest.raises(ResourceExhaustedError, match="at most 3"):
+        sessions.open()
+    clock.now += 1
+    for _ in range(2):
+        sessions.open()
+    with pytest.raises(ResourceExhaustedError, match="at most 3"):
+        sessions.open()
+    closed = [each.service.is_closed for each in (opened, used, another)]
+    assert closed == [True, False, True]
 
 
 def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
@@ -320,18 +345,25 @@ def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
     ):
         sessions.open(caller=ada[1])
     assert sessions.open(caller=named("eve", "9"))
+    clock.now += IDLE_SECONDS
     # The caller's own idle session is evicted, not another caller's.
     assert sessions.open(caller=ada[1])
     assert idle.service.is_closed
     assert len(sessions) == 15
     # A session over an unknown connection shares with no other.
-    names = {sessions.open(caller=Caller("local")).service.caller.connection for _ in range(2)}
+    names = set()
+    for _ in range(2):
+        names.add(sessions.open(caller=Caller("local")).service.caller.connection)
+        clock.now += IDLE_SECONDS
     assert len(names) == 2
 
 
-def test_the_idle_sessions_of_the_largest_holder_end_first(sessions: SessionRegistry) -> None:
+def test_the_idle_sessions_of_the_largest_holder_end_first(
+    sessions: SessionRegistry, clock: Clock
+) -> None:
     modest = sessions.open(caller=named("ada", "1"))
     greedy = [sessions.open(caller=named("eve", "2")) for _ in range(2)]
+    clock.now += IDLE_SECONDS
     sessions.open(caller=named("eve", "2"))
     assert greedy[0].service.is_closed
     assert not modest.service.is_closed

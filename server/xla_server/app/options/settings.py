@@ -256,7 +256,9 @@ class Settings(BaseSettings):
     max_handles: Count = _option(
         1_000_000, "number of handles of values, and of executables, per session"
     )
-    max_sessions: Count = _option(4096, "number of sessions")
+    max_sessions: Count = _option(
+        4096, "number of sessions; an empty one, unused for 10 s, is ended for one more"
+    )
     session_grace_seconds: Seconds = _option(
         60.0, "time that a session outlives the connection of its client"
     )

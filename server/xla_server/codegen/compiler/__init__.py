@@ -4,7 +4,7 @@
 same functions in tests, as an oracle. `kernel_compiler.py` runs LLVM at the effort that a kernel
 has. `shared_functions.py` has what depends on no program, compiled once. `kernel_cache.py` stores
 object code by content; C routines are symbols in it, never addresses. `loader.py` links: 64 kernels
-share a `Loader`, whose code is freed with the last of them, as Linux allows a process 65,530 memory
-areas. A loader refuses object code that calls an undefined symbol, for which LLVM would call
-address 0.
+share a `Loader`, whose code is freed with the last of them. Linux allows a process 65,530 memory
+areas, so loaders of single programs follow once much code is loaded. A loader refuses object code
+that calls an undefined symbol, for which LLVM would call address 0.
 """

@@ -43,6 +43,8 @@ class Loader:
         self._lock = threading.Lock()
         self.byte_size = 0
         """Bytes of the object code that was loaded."""
+        self.load_count = 0
+        """Number of loads, each of which takes two areas of memory."""
 
     @property
     def symbol_count(self) -> int:
@@ -73,6 +75,7 @@ class Loader:
                 self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
                 self.byte_size += len(code)
             self._engine.finalize_object()
+            self.load_count += bool(added)
             for symbol in added:
                 address = self._engine.get_function_address(symbol)
                 assert address

@@ -39,7 +39,7 @@ _WATCH_THREADS = 64
 """Number of concurrent Watch streams of health; each holds a thread while it is open."""
 
 
-def _timed_messages(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
+def _timed_messages(requests: Iterator[bytes], silence: IdleTimer) -> Iterator[bytes]:
     """Yield the messages of a stream; its timer runs while the next one is awaited."""
     while True:
         silence.since.append(time.monotonic())
@@ -81,12 +81,9 @@ class Discovery:
             "Check": grpc.unary_unary_rpc_method_handler(check),
             "Watch": grpc.unary_stream_rpc_method_handler(watch),
         }
-        handler = grpc.stream_stream_rpc_method_handler(
-            reflect,
-            request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
-            response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
-        )
-        of_reflection = {"ServerReflectionInfo": handler}
+        of_reflection: dict[str, Any] = {
+            "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)
+        }
         server.add_generic_rpc_handlers(
             (
                 grpc.method_handlers_generic_handler(health.SERVICE_NAME, of_health),
@@ -117,7 +114,7 @@ class Discovery:
         self._health.enter_graceful_shutdown()
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        query = _parsed("Check", request, context)
+        query = _parsed("Check", health_pb2.HealthCheckRequest, request, context)
         found = self._health.Check(query, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
             # grpc ignores a code set on the context if the response is bytes.
@@ -131,19 +128,24 @@ class Discovery:
     def _watch(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Yield the status of a service, at first and at each change."""
         self._require_admitted(context, _WATCH_PATH)
-        for answer in self._health.Watch(_parsed("Watch", request, context), context):
+        query = _parsed("Watch", health_pb2.HealthCheckRequest, request, context)
+        for answer in self._health.Watch(query, context):
             yield answer.SerializeToString()
 
-    def _reflect(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+    def _reflect(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Yield an answer to each query about the services and their messages."""
         self._require_admitted(context, _REFLECTION_PATH)
         silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
         # Each query is independent, so that a silent stream may be ended.
         silence.is_idle = lambda: True
         self._silences[silence] = None
         at_end(context, lambda: self._silences.pop(silence, None))
-        messages = _timed_messages(requests, silence)
-        answers: Iterator[Any] = self._reflection.ServerReflectionInfo(messages, context)
-        return answers
+        queries = (
+            _parsed("ServerReflectionInfo", reflection_pb2.ServerReflectionRequest, each, context)
+            for each in _timed_messages(requests, silence)
+        )
+        for answer in self._reflection.ServerReflectionInfo(queries, context):
+            yield answer.SerializeToString()
 
     def _require_admitted(self, context: grpc.ServicerContext, path: str) -> None:
         found = self._gate.examine(context, path)
@@ -151,15 +153,15 @@ class Discovery:
             context.abort_with_status(found)
 
 
-def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
-    """The request of an rpc of health; ends the call if it is malformed."""
+def _parsed(name: str, kind: Any, request: bytes, context: grpc.ServicerContext) -> Any:
+    """The request of an rpc, a message of `kind`; ends the call if it is malformed."""
     try:
-        return health_pb2.HealthCheckRequest.FromString(request)
+        return kind.FromString(request)
     except DecodeError:
         context.abort(
             grpc.StatusCode.INVALID_ARGUMENT,
-            f"{name}: the request must be a {health_pb2.HealthCheckRequest.DESCRIPTOR.full_name} "
-            f"message, got {len(request)} bytes that are none",
+            f"{name}: the request must be a {kind.DESCRIPTOR.full_name} message, "
+            f"got {len(request)} bytes that are none",
         )
 
 

@@ -76,6 +76,15 @@ class ServerRpcs:
                 response.pools.add(name=pool, threads=threads.count, waiting=threads.waiting)
         return response
 
+    def totals(self) -> Mapping[str, float]:
+        """Return numbers that only grow, by the names of their metrics."""
+        engine = self._sessions.engine
+        return {
+            "compilations": engine.programs.compilations,
+            "compile_seconds": engine.programs.compile_seconds,
+            "execution_wait_seconds": engine.queue.waited_seconds,
+        }
+
     def _summary(self, session: SessionEntry) -> extension_pb2.SessionSummary:
         return extension_pb2.SessionSummary(
             identity=session.caller.identity,

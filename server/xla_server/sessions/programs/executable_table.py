@@ -104,6 +104,10 @@ class ExecutableCache:
         self._cache = CodeCache(limits)
         self._bytes = SharedLimit(limits.max_program_bytes, limits.shares)
         """The bytes of programs. Guarded by `_lock`."""
+        self.compilations = 0
+        """Number of programs compiled since the start, those compiled again included."""
+        self.compile_seconds = 0.0
+        """Seconds that these took."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -227,6 +231,7 @@ class ExecutableCache:
             if code.uses == 1:
                 cancellation.check()
 
+        started = time.monotonic()
         try:
             with cancellable(check):
                 compiled = compile_program()
@@ -238,6 +243,8 @@ class ExecutableCache:
             code.compiling.finish()
             raise
         with self._lock:
+            self.compilations += 1
+            self.compile_seconds += time.monotonic() - started
             code.compiled = compiled
             self._cache.compiled(code)
         code.compiling.finish()

@@ -56,6 +56,8 @@ class MemoryQueue:
         self._memory = memory
         self._wait_seconds = wait_seconds
         self._passed_bytes = 0
+        self.waited_seconds = 0.0
+        """Seconds that all executions which have left have waited."""
         self._waiters: list[_Waiter] = []
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
@@ -130,6 +132,7 @@ class MemoryQueue:
         with self._lock:
             if waiter not in self._waiters:
                 return
+            self._count_wait(waiter)
             self._waiters.remove(waiter)
         # Waiters behind it may be served now.
         self._changed.set()
@@ -162,6 +165,7 @@ class MemoryQueue:
             is_passing = is_held_up or table in held_up
             outcome = self._taken(waiter, is_passing=is_passing) or self._refusal(waiter, now)
             if outcome is not None:
+                self._count_wait(waiter)
                 left.append((waiter, outcome))
                 continue
             staying.append(waiter)
@@ -172,6 +176,10 @@ class MemoryQueue:
                 held_up.add(table)
         self._waiters = staying
         return left
+
+    def _count_wait(self, waiter: _Waiter) -> None:
+        """Count how long a waiter that leaves has waited. Called with the lock held."""
+        self.waited_seconds += time.monotonic() - waiter.deadline + self._wait_seconds
 
     def _taken(self, waiter: _Waiter, *, is_passing: bool) -> Reservation | XlaError | None:
         """Take the memory of a waiter, if it may have it now."""

@@ -96,35 +96,35 @@ def test_earlier_loads_are_looked_for_in_few_blocks(branches: int, loads: int) -
 
 _GROWTH = """
 import gc, sys
-from pathlib import Path
+from xla_host import allocator
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.target.machine import Machine
 
-def resident_kib():
+def used_bytes():
     gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+    return allocator.used_bytes()
 
 text, effort, machine = ModuleText(sys.argv[1]), Effort[sys.argv[2]], Machine.host()
 for _ in range(10):
     object_of_module(text, machine, effort)
-before = resident_kib()
+before = used_bytes()
 for _ in range(100):
     object_of_module(text, machine, effort)
-print(resident_kib() - before)
+print(used_bytes() - before)
 """
 
 
 @pytest.mark.parametrize("effort", [Effort.PLAIN, Effort.OPTIMISED])
-def test_compiling_leaves_no_memory_behind(effort: Effort) -> None:
-    """llvmlite does not free passes: 84 KiB of them were left each time.
+def test_compiling_leaves_callbacks_of_passes_alone_behind(effort: Effort) -> None:
+    """llvmlite does not free passes: 84 KiB of them were left each time, and 1.5 KiB still are.
 
     In a process of its own, as threads of other tests take memory and give it back.
     """
     command = [sys.executable, "-c", _GROWTH, LOOP, effort.name]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
-    assert int(done.stdout) < 100 * 20
+    assert int(done.stdout) < 100 * 2048
 
 
 def test_a_refused_module_is_freed_before_its_context() -> None:

@@ -77,16 +77,27 @@ def test_health_is_known_from_serving_to_draining(served: Served, service: str) 
     assert health_fault(served.target, 10)
 
 
-def test_bytes_that_are_no_question_are_refused(served: Served) -> None:
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("grpc.health.v1.Health/Check", "grpc.health.v1.HealthCheckRequest"),
+        ("grpc.health.v1.Health/Watch", "grpc.health.v1.HealthCheckRequest"),
+        (
+            "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            "grpc.reflection.v1alpha.ServerReflectionRequest",
+        ),
+    ],
+)
+def test_bytes_that_are_no_question_are_refused(
+    served: Served, path: str, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        served.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=10)
+        next(served.channel.stream_stream(f"/{path}")(iter([b"\xff"]), timeout=10))
     error: Any = caught.value
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    with pytest.raises(grpc.RpcError, match="Watch: the request must be a") as caught:
-        next(served.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"\xff", timeout=10))
-    error = caught.value
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "grpc.health.v1.HealthCheckRequest message, got 1 bytes" in error.details()
+    name = path.rpartition("/")[2]
+    assert f"{name}: the request must be a {message} message, got 1 bytes" in error.details()
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("name", ["Check", "Watch"])
@@ -186,6 +197,22 @@ def test_open_streams_of_reflection_do_not_hold_up_health(served: Served) -> Non
     is_over.set()
 
 
+def test_streams_of_reflection_without_a_question_hold_no_thread(served: Served) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    is_over = threading.Event()
+
+    def silence() -> Iterator[Any]:
+        is_over.wait(100)
+        yield from ()
+
+    count = health_and_reflection._REFLECTION_THREADS
+    calls = [stub.ServerReflectionInfo(silence(), timeout=100) for _ in range(count)]
+    until(lambda: len(served.expected.events) == count)
+    assert served.reflect(Question(list_services=""))
+    is_over.set()
+    assert not [answer for call in calls for answer in call]
+
+
 def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> None:
     stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
     is_over = threading.Event()
@@ -207,10 +234,3 @@ def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> N
     assert error.code() is grpc.StatusCode.CANCELLED
     is_over.set()
     until(lambda: not served.silences)
-
-
-def test_bytes_that_are_no_question_of_health_are_reported(served: Served) -> None:
-    with pytest.raises(grpc.RpcError, match=r"grpc\.health\.v1\.HealthCheckRequest") as caught:
-        served.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=10)
-    error: Any = caught.value
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT

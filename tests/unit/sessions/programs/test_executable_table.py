@@ -101,6 +101,8 @@ def test_equal_programs_are_compiled_once_and_counted():
     table = _table(shared)
     first, second = _acquire(shared, b"a"), _acquire(shared, b"a")
     assert (first.cache_hit, second.cache_hit) == (False, True)
+    assert shared.compilations == 1
+    assert shared.compile_seconds > 0
     handles = [table.keep(first), table.keep(second)]
     assert table.handles.get(handles[0]).shared is table.handles.get(handles[1]).shared
     assert (len(table), len(shared)) == (2, 1)

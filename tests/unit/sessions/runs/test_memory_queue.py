@@ -98,6 +98,7 @@ def case() -> Iterator[Case]:
 def test_what_fits_begins_at_once(case: Case) -> None:
     first, second = case.run(60), case.run(40)
     assert (case.memory.used_bytes, case.memory.staying_bytes) == (100, 0)
+    assert case.queue.waited_seconds == 0
     first.release()
     second.release()
 
@@ -213,6 +214,7 @@ def test_time_to_wait_is_bounded() -> None:
     rule = r"may wait 0\.05 s for memory, got none in that time: .* 100 bytes .* with 60 in use"
     with pytest.raises(ResourceExhaustedError, match=rule):
         waiter.result()
+    assert case.queue.waited_seconds >= 0.05
     running.release()
     case.end()
 
@@ -229,6 +231,7 @@ def test_who_gives_up_is_out_and_others_go_on(case: Case) -> None:
     first.give_up()
     assert case.next() is first
     assert first.outcome is None
+    assert case.queue.waited_seconds > 0
     assert case.next() is second
     second.give_up()  # Too late, and harmless.
     assert case.left.empty()
