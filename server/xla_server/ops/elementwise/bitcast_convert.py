@@ -27,12 +27,11 @@ def evaluate_bitcast_convert(instruction: HloInstruction, operand: Array) -> Arr
 def reread(array: Array, source: ElementType, target: ElementType) -> Array:
     """The elements in row-major order as a list of elements of `target` with the same bits."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    if target is ElementType.PRED:
-        return reread(flat, source, ElementType.U8).astype(bool)
     old_width, new_width = source.bit_width, target.bit_width
+    kind = np.dtype(np.uint8) if target is ElementType.PRED else target.dtype
     if old_width >= 8 and new_width >= 8:
-        return flat.view(target.dtype)
+        return flat.view(kind).astype(target.dtype, copy=False)
     stored = flat.view(np.uint8).reshape(-1, source.byte_width)
     bits = np.unpackbits(stored, axis=1, bitorder="little")[:, :old_width]
     regrouped = np.packbits(bits.reshape(-1, new_width), axis=1, bitorder="little")
-    return regrouped.reshape(-1).view(target.dtype)
+    return regrouped.reshape(-1).view(kind).astype(target.dtype, copy=False)
