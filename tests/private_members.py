@@ -21,7 +21,6 @@ FOREIGN: dict[str, frozenset[str]] = {
     "client/xla_client/transport/inline_stream.py": frozenset(
         {"_context", "_method", "_registered_call_handle"}
     ),
-    "server/xla_server/app/compile_tool/modules.py": frozenset({"_jax"}),
     "server/xla_server/app/run_tool/runners.py": frozenset({"_jax"}),
     "server/xla_server/codegen/compiler/kernel_compiler.py": frozenset({"_cfn", "_dispose"}),
     "server/xla_server/codegen/instructions/memory.py": frozenset({"_insert"}),

@@ -188,10 +188,7 @@ def as_computation(program: ProgramLike, client: ModuleConverter | None = None) 
     if isinstance(program, hlo_pb2.HloModuleProto):
         return Computation.from_proto(program)
     if isinstance(program, bytes | bytearray | memoryview):
-        data = bytes(program)
-        if conversions.is_stablehlo(data):
-            data = conversions.from_stablehlo(data)
-        return Computation.from_serialized(data)
+        return Computation.from_serialized(conversions.from_bytes(bytes(program)))
     if isinstance(program, str):
         return Computation.from_serialized(*conversions.from_text(program, client))
     if hasattr(program, "as_serialized_hlo_module_proto"):
@@ -203,9 +200,7 @@ def as_computation(program: ProgramLike, client: ModuleConverter | None = None) 
     if hasattr(program, "mlir_module_serialized"):
         return Computation.from_serialized(conversions.from_exported(program))
     if hasattr(getattr(program, "operation", None), "write_bytecode"):
-        return Computation.from_serialized(
-            conversions.from_stablehlo(conversions.bytecode_of(program))
-        )
+        return Computation.from_serialized(conversions.from_mlir(program))
     raise ArgumentTypeError(
         f"computation must be {_ACCEPTED}, got {described(program)}", hint=_advice(program)
     )

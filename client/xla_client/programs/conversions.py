@@ -3,27 +3,15 @@
 A server converts HLO. StableHLO is converted by jaxlib, where that is installed.
 """
 
-import contextlib
 import importlib
-import io
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs.xla_extension_pb2 import ConvertModuleResponse
 
 if TYPE_CHECKING:
     from xla_contract.types.devices.device_grid import DeviceGrid
-
-_BYTECODE = b"ML\xefR"
-"""The first bytes of MLIR's bytecode, in which StableHLO is serialized."""
-
-_CONVERTERS = ("jaxlib._jax", "jaxlib.xla_extension")
-"""Modules that may hold jaxlib's converter; the name depends on its version."""
-
-
-_ERRORS = (RuntimeError, ValueError, TypeError)
-"""Classes of jaxlib's errors, which depend on its version, or that they derive from."""
 
 FILE_HINT = (
     "A file is read first: path.read_text() of HLO text (.hlo, .txt), path.read_bytes() of others "
@@ -32,9 +20,6 @@ FILE_HINT = (
 """Advice for the name of a file where a program is needed."""
 
 _FILE_ENDINGS = (".hlo", ".txt", ".pb", ".mlir")
-
-_UNBOUNDED = b"\x80" * 9 + b"\x01"
-"""The size of a dimension without a bound, -2^63, in a message."""
 
 
 class ModuleConverter(Protocol):
@@ -55,6 +40,8 @@ def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, "Device
         InvalidArgumentError: It is neither, or HLO without a client.
     """
     if not text.lstrip().startswith("HloModule") and "func.func" in text:
+        from xla_contract.wire.stablehlo import from_stablehlo
+
         return from_stablehlo(text), None
     if text.endswith(_FILE_ENDINGS) and "\n" not in text:
         raise InvalidArgumentError(
@@ -96,38 +83,18 @@ def _written(module: bytes, client: ModuleConverter, form: extension_pb2.ModuleF
     return client.convert_module(source, form).module.decode()
 
 
-def is_stablehlo(data: bytes) -> bool:
-    """Return whether these bytes are StableHLO, as MLIR's bytecode."""
-    return data.startswith(_BYTECODE)
+def from_bytes(data: bytes) -> bytes:
+    """Return the serialized HLO of bytes that hold it, or StableHLO; raises as `from_stablehlo`."""
+    from xla_contract.wire.stablehlo import from_stablehlo, is_stablehlo
+
+    return from_stablehlo(data) if is_stablehlo(data) else data
 
 
-def from_stablehlo(module: str | bytes) -> bytes:
-    """Return the serialized HLO of a module of StableHLO.
+def from_mlir(module: Any) -> bytes:
+    """Return the serialized HLO of a module of MLIR's bindings; raises as `from_stablehlo`."""
+    from xla_contract.wire.stablehlo import bytecode_of, from_stablehlo
 
-    Dynamic shapes that follow from those of the arguments are refined, as jax does.
-
-    Raises:
-        InvalidArgumentError: jaxlib cannot convert it.
-        UnimplementedError: jaxlib is not installed.
-    """
-    converter = _converter()
-    found, failure = b"", None
-    try:
-        found = _translated(converter, module)
-    except _ERRORS as error:
-        failure = error
-    if failure is not None or _UNBOUNDED in found:
-        try:
-            found, failure = _translated(converter, _refined(converter, module)), None
-        except (*_ERRORS, ImportError, AttributeError):
-            # Arguments have dynamic shapes, which the server refuses, or the first failure remains.
-            pass
-    if failure is not None:
-        raise InvalidArgumentError(
-            f"a module of StableHLO must be one that jaxlib converts, got: {failure}",
-            hint="Shapes must be static: export for the sizes that are used.",
-        )
-    return found
+    return from_stablehlo(bytecode_of(module))
 
 
 def from_exported(exported: Any) -> bytes:
@@ -138,48 +105,9 @@ def from_exported(exported: Any) -> bytes:
     """
     platforms = exported.platforms
     if len(platforms) == 1:
-        return from_stablehlo(exported.mlir_module_serialized)
+        return from_bytes(exported.mlir_module_serialized)
     jax = importlib.import_module("jax")
     arguments, named = jax.tree.unflatten(exported.in_tree, exported.in_avals)
     chosen = "cpu" if "cpu" in platforms else platforms[0]
     traced = jax.jit(exported.call).trace(*arguments, **named)
-    return from_stablehlo(bytecode_of(traced.lower(lowering_platforms=(chosen,)).compiler_ir()))
-
-
-def bytecode_of(module: Any) -> bytes:
-    """Return the bytecode of a module of MLIR's Python bindings."""
-    code = io.BytesIO()
-    module.operation.write_bytecode(code)
-    return code.getvalue()
-
-
-def _translated(converter: Any, module: str | bytes) -> bytes:
-    converted = converter.mlir_module_to_xla_computation(
-        module, use_tuple_args=False, return_tuple=False
-    )
-    serialized: bytes = converted.as_serialized_hlo_module_proto()
-    return serialized
-
-
-def _refined(converter: Any, module: str | bytes) -> bytes:
-    """Return the module with static shapes instead of those that its arguments determine."""
-    if isinstance(module, bytes):
-        # Bytecode that is no portable artifact is refined as it is.
-        with importlib.import_module("jaxlib.mlir.ir").Context(), contextlib.suppress(*_ERRORS):
-            module = bytecode_of(converter.deserialize_portable_artifact(module))
-    source = module if isinstance(module, bytes) else module.encode()
-    refined: bytes = converter.refine_polymorphic_shapes(source)
-    return refined
-
-
-def _converter() -> Any:
-    for name in _CONVERTERS:
-        try:
-            return importlib.import_module(name).mlir
-        except (ImportError, AttributeError):
-            continue
-    raise UnimplementedError(
-        "StableHLO is converted to HLO by jaxlib, got no jaxlib that can",
-        hint="Install it (pip install jaxlib), or send HLO: "
-        'jax.jit(f).lower(*args).compiler_ir("hlo").as_serialized_hlo_module_proto().',
-    )
+    return from_mlir(traced.lower(lowering_platforms=(chosen,)).compiler_ir())

@@ -1,9 +1,9 @@
 """Rules that cut and fill operands of dynamic size so that they fit each other, by opcode.
 
 Semantics: XLA's dynamic dimension inference. If a static size must equal a dynamic one, the operand
-of static size is cut to it. Two dynamic sizes that must be equal are an error if they differ,
-except that size 1 stretches in elementwise operations. An operation that needs more elements than
-there are gets zeros.
+of static size is cut to it. Two dynamic sizes that must be equal are an error if they differ. In
+elementwise operations size 1 stretches, and other sizes are cut to the smallest. An operation that
+needs more elements than there are gets zeros.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ def _agree(
     operands: list[Array],
     dimensions: Iterable[OperandDim],
     *,
-    stretch: bool = False,
+    is_elementwise: bool = False,
 ) -> None:
     """Give these dimensions of the operands one size; stores into `operands`."""
     dimensions = list(dimensions)
@@ -70,8 +70,8 @@ def _agree(
         for number, dimension in dimensions
         if _is_dynamic(instruction.operands[number], operands[number], dimension)
     }
-    if stretch and len(dynamic) == 2:
-        dynamic.discard(1)
+    if is_elementwise and len(dynamic) > 1:
+        dynamic = {min(dynamic - {1})}
     if len(dynamic) != 1:
         described = ", ".join(
             f"{operands[number].shape[dimension]} in dimension {dimension} of operand {number}"
@@ -96,12 +96,12 @@ def _resized(array: Array, dimension: int, size: int) -> Array:
 
 
 def _elementwise(
-    instruction: HloInstruction, operands: list[Array], *, stretch: bool = True
+    instruction: HloInstruction, operands: list[Array], *, is_elementwise: bool = True
 ) -> None:
     arrays = [number for number, array in enumerate(operands) if array.ndim]
     for dimension in range(operands[arrays[0]].ndim):
         dimensions = [(number, dimension) for number in arrays]
-        _agree(instruction, operands, dimensions, stretch=stretch)
+        _agree(instruction, operands, dimensions, is_elementwise=is_elementwise)
 
 
 def _concatenate(instruction: HloInstruction, operands: list[Array]) -> None:
@@ -243,7 +243,7 @@ _FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Any]] = {
     Opcode.STOCHASTIC_CONVERT: _elementwise,
     **dict.fromkeys(
         (Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_WINDOW, Opcode.SORT),
-        functools.partial(_elementwise, stretch=False),
+        functools.partial(_elementwise, is_elementwise=False),
     ),
     Opcode.CONCATENATE: _concatenate,
     Opcode.BROADCAST: _broadcast,

@@ -19,6 +19,7 @@ from xla_client.programs import conversions
 from xla_client.programs.computation import as_computation
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.stablehlo import bytecode_of
 
 TEXT = """HloModule scaled, entry_computation_layout={(f32[2,3]{1,0})->f32[3,2]{0,1}}
 
@@ -207,7 +208,7 @@ def test_jax_s_objects_are_programs(client: xc.Client) -> None:
         exported.mlir_module_serialized,
         refined,
         refined.mlir_module(),
-        conversions.bytecode_of(jax.jit(refined.call).lower(X, X).compiler_ir()),
+        bytecode_of(jax.jit(refined.call).lower(X, X).compiler_ir()),
         lower(f, X, X),
         xc.Computation.from_any(lowered).proto,
     ):

@@ -1,7 +1,7 @@
 """bitcast-convert: the same bits read as another element type, between widths too.
 
 Semantics: XLA's BitcastConvertType. Narrowing appends a dimension of the parts, low bits first;
-widening removes one.
+widening removes one. A PRED has the eight bits that it is stored in.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ def infer_bitcast_convert(operands: Sequence[Shape], attributes: BitcastConvertA
         raise ShapeError(f"bits can only be read as an array element type, got {evidence}")
     if old.is_complex != new.is_complex:
         raise ShapeError(f"bits must not change between real and complex types, got {evidence}")
-    old_width, new_width = width(old), width(new)
+    old_width, new_width = old.bit_width, new.bit_width
     wide, narrow = max(old_width, new_width), min(old_width, new_width)
     if wide % narrow:
         raise ShapeError(f"one width in bits must be a multiple of the other, got {evidence}")
@@ -47,8 +47,3 @@ def infer_bitcast_convert(operands: Sequence[Shape], attributes: BitcastConvertA
             f"the last dimension must hold the {ratio} parts of an element, got {evidence}"
         )
     return Shape.array(new, operand.dimensions[:-1], None, flags[:-1])
-
-
-def width(element_type: ElementType) -> int:
-    """Return the bits of an element for this operation: 1 for PRED, though it is stored in 8."""
-    return 1 if element_type is ElementType.PRED else element_type.bit_width

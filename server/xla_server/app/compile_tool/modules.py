@@ -4,7 +4,8 @@ import re
 import sys
 from pathlib import Path
 
-from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.wire.stablehlo import from_stablehlo, is_stablehlo
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
@@ -14,16 +15,10 @@ from xla_server.rpc.decode.module_forms import read_message
 STANDARD_INPUT = "-"
 """The path that means standard input, whose first bytes determine its format."""
 
-_BYTECODE = b"ML\xefR"
-"""The first bytes of MLIR bytecode, which jax.export writes."""
-
 _HLO_TEXT = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*HloModule\b", re.DOTALL)
 _MLIR_TEXT = re.compile(
     rb"\s*(//[^\n]*\n\s*|#[^\n]*\n\s*)*(module|\"builtin\.module\"|func\.func)\b"
 )
-_CONVERTER = re.compile(r"^(?:[A-Z_]+: )?-:(\d+:\d+): (?:error: )?(.*)$")
-"""The beginning of a converter's error: status, file, line and column."""
-
 _POSITION = re.compile(r" at (\d+:\d+)$")
 
 
@@ -62,7 +57,7 @@ def _in_file(error: XlaError, name: str) -> XlaError:
 
 
 def _kind_of(data: bytes) -> str:
-    if data.startswith(_BYTECODE) or _MLIR_TEXT.match(data):
+    if is_stablehlo(data) or _MLIR_TEXT.match(data):
         return ".mlir"
     return ".hlo" if _HLO_TEXT.match(data) else ".pb"
 
@@ -82,23 +77,7 @@ def _read_message(data: bytes) -> HloModule:
 
 
 def _read_stablehlo(data: bytes) -> HloModule:
-    """Return the module that XLA's own converter makes of StableHLO; jaxlib has that."""
-    try:
-        from jaxlib import _jax
-
-        convert = _jax.mlir.mlir_module_to_xla_computation
-    except (ImportError, AttributeError):
-        raise UnimplementedError(
-            "StableHLO is converted by jaxlib, got none that can: pip install jaxlib, or use HLO: "
-            "jax.jit(f).lower(x).compiler_ir('hlo').as_serialized_hlo_module_proto() in a .pb"
-        ) from None
-    try:
-        computation = convert(data, use_tuple_args=False, return_tuple=False)
-    except Exception as error:
-        # The first line has position and reason; the others are about versions of StableHLO.
-        reason = _CONVERTER.sub(r"\2 at \1", str(error).splitlines()[0])
-        raise InvalidArgumentError(f"the module must be StableHLO, got {reason}") from error
-    return _read_message(computation.as_serialized_hlo_module_proto())
+    return _read_message(from_stablehlo(data))
 
 
 _READERS = {

@@ -19,11 +19,11 @@ def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: in
     if old.is_complex:
         node = yield _complex(t, i, index)
         return node
-    ratio = max(_width(old), _width(new)) // min(_width(old), _width(new))
+    ratio = max(old.bit_width, new.bit_width) // min(old.bit_width, new.bit_width)
     if ratio == 1:
         node = yield t.operand(i, 0, index)
         return _of_bits(t, _bits(t, node, old), new)
-    if _width(old) > _width(new):
+    if old.bit_width > new.bit_width:
         node = yield _part(t, i, index)
         return _of_bits(t, node, new)
     storage = _storage(new)
@@ -31,7 +31,7 @@ def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: in
     for part in range(ratio):
         node = yield t.operand(i, 0, (*index, Affine(part)))
         wide = t.apply(f"to_{storage}", [_bits(t, node, old)], storage)
-        shift = Immediate.of(storage, part * _width(old))
+        shift = Immediate.of(storage, part * old.bit_width)
         parts.append(t.apply("shift_left", [wide, shift], storage))
     bits = functools.reduce(lambda low, high: t.apply("bit_or", [low, high], high.type), parts)
     return _of_bits(t, bits, new)
@@ -43,7 +43,7 @@ def _part(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
     node: Node = yield t.operand(i, 0, index[:-1])
     bits = _bits(t, node, old)
     part = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
-    distance = t.apply("mul", [part, Immediate.of(bits.type, _width(new))], bits.type)
+    distance = t.apply("mul", [part, Immediate.of(bits.type, new.bit_width)], bits.type)
     moved = t.apply("shift_right_logical", [bits, distance], bits.type)
     return t.apply(f"to_{_storage(new)}", [moved], _storage(new))
 
@@ -74,11 +74,6 @@ def _complex(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
     return t.apply("complex_f32", [t.apply("bits_f32", [half], "f32") for half in halves], "c64")
 
 
-def _width(element_type: ElementType) -> int:
-    """Width in bits as the operation counts it: 1 for PRED, though it is stored in 8."""
-    return 1 if element_type is ElementType.PRED else element_type.bit_width
-
-
 def _storage(element_type: ElementType) -> str:
     return f"u{8 * element_type.byte_width}"
 
@@ -97,18 +92,17 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
             return Load(node.argument, as_stored, node.offset, node.size, node.guard)
         return t.apply(kernel_type.narrow or "", [node], storage)
     bits = t.apply(f"to_{storage}", [node], storage)
-    if _width(element_type) < 8 and element_type is not ElementType.PRED:
+    if element_type.bit_width < 8:
         mask = Immediate.of(storage, (1 << element_type.bit_width) - 1)
         bits = t.apply("bit_and", [bits, mask], storage)
     return bits
 
 
 def _of_bits(t: Tracer, bits: Node, element_type: ElementType) -> Node:
-    """An element from its bits; higher bits are ignored."""
+    """An element from its bits; those beyond its width are ignored."""
     kernel_type = KERNEL_TYPE[element_type]
     if element_type is ElementType.PRED:
-        lowest = t.apply("bit_and", [bits, Immediate.of(bits.type, 1)], bits.type)
-        return t.apply("ne", [lowest, Immediate.of(bits.type, 0)], "b1")
+        return t.apply("ne", [bits, Immediate.of(bits.type, 0)], "b1")
     if kernel_type.computed in ("f32", "f64"):
         if kernel_type.storage == kernel_type.computed:
             return t.apply(f"bits_{kernel_type.computed}", [bits], kernel_type.computed)

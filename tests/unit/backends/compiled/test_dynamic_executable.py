@@ -251,7 +251,8 @@ def test_a_branch_that_is_not_taken_may_be_wrong() -> None:
         builder = Builder("branch")
         array = builder.parameter(0, SIX)
         other = builder.constant(LINE)
-        return builder.build(array + ops.set_dimension_size(other, builder.constant(size), 0))
+        sized = ops.set_dimension_size(other, builder.constant(size), 0)
+        return builder.build(ops.dot(array, sized))
 
     def program(c: Example, choice: int) -> Op:
         some = sized(c, LINE, 4)
@@ -290,7 +291,7 @@ def test_an_effect_waits_for_what_is_refused_before_it() -> None:
     builder = Builder("feeds")
     line = builder.constant(LINE)
     two, three = (ops.set_dimension_size(line, builder.constant(n), 0) for n in (2, 3))
-    wrong = two + three
+    wrong = ops.dot(two, three)
     ops.outfeed(builder.constant(LINE))
     module = import_module(builder.build(wrong).proto)
     queues = Queues()

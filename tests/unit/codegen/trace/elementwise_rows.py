@@ -14,7 +14,6 @@ from tests.conformance.sweep.draws.depth import FULL
 from tests.elementwise_operations.operation import Ulps
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.elementwise.bitcast_convert import width
 from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E
@@ -148,8 +147,12 @@ def converted_to_every_type(kind: E) -> Rows:
 def bitcast_to_every_type(kind: E) -> Rows:
     """Return the bits of a type as those of others, of which one width is a multiple of it."""
     targets = [to for to in EVERY if to.is_complex == kind.is_complex]
-    targets = [to for to in targets if not (width(to) % width(kind) and width(kind) % width(to))]
-    ratios = [width(to) // width(kind) for to in targets]
+    targets = [
+        to
+        for to in targets
+        if not (to.bit_width % kind.bit_width and kind.bit_width % to.bit_width)
+    ]
+    ratios = [to.bit_width // kind.bit_width for to in targets]
     arrays = [drawing.array(kind, (9, ratio) if ratio > 1 else (9,), 6) for ratio in ratios]
 
     def row(number: int, to: E) -> Row:

@@ -22,9 +22,10 @@ from xla_contract.types.opcode import Opcode
         (np.array([1, -6], ml_dtypes.int4), ElementType.U8, np.array(0xA1)),
         (np.array([0x1B], np.uint8), ElementType.U2, np.array([[3, 2, 1, 0]])),
         (np.array([-1], ml_dtypes.int4), ElementType.U4, np.array([15])),
-        (np.array([1, 0, 1, 1, 0, 0, 0, 1], bool), ElementType.U8, np.array(0x8D)),
-        (np.array([2], np.uint8), ElementType.PRED, np.array([[0, 1, 0, 0, 0, 0, 0, 0]])),
-        (np.array([1, 0], bool), ElementType.U1, np.array([1, 0])),
+        (np.array([1, 0, 1, 1], bool), ElementType.U32, np.array(0x01010001)),
+        (np.array([0x00EF0100], np.uint32), ElementType.PRED, np.array([[0, 1, 1, 0]])),
+        (np.array([2, 0], np.uint8), ElementType.PRED, np.array([1, 0])),
+        (np.array([[0, 2], [0, 0]], ml_dtypes.int4), ElementType.PRED, np.array([1, 0])),
     ],
 )
 def test_bits_stay(operand: np.ndarray, target: ElementType, expected: np.ndarray) -> None:
