@@ -72,8 +72,9 @@ docs: $(WRITING) ## write the site with the API reference to build/site
 
 # Three on two processors, as tests of processes wait a good part of their time. Each begins with tests
 # that follow each other, so that a file's server is mostly started once, and takes over others' last.
+# They write bytecode: else each would rewrite the assertions of all tests anew.
 test: lint types layers ## everything CI checks: lint, types, layers, tests; PROCESSOR=avx2 as on an older processor
-	$(if $(PROCESSOR),$(BIN)/python -m tests.processors $(PROCESSOR)) $(BIN)/python -m pytest -n 3 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(if $(PROCESSOR),$(BIN)/python -m tests.processors $(PROCESSOR)) $(BIN)/python -m pytest -n 3 --dist worksteal
 
 soak: $(STAMP) ## tests/fault over and over for MINUTES=12, and what that does to the server
 	SOAK_MINUTES=$(or $(MINUTES),12) CONFORMANCE=full $(BIN)/python -m pytest -n 0 --timeout 900 tests/fault

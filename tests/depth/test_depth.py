@@ -4,6 +4,7 @@
 Python's stack has no room if something takes several calls for each.
 """
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -43,28 +44,34 @@ PLATFORMS = {"cpu": on_cpu, "interpreter": on_interpreter}
 pytestmark = pytest.mark.parametrize("run", PLATFORMS.values(), ids=PLATFORMS)
 
 
+@functools.lru_cache(maxsize=1)
+def made(make: Callable[[int], Case], size: int) -> Case:
+    """Return a program with its answer, once for both platforms, whose tests follow each other."""
+    return make(size)
+
+
 def check(case: Case, run: Callable[..., list[Any]]) -> None:
     case.check(run(import_module(case.computation.proto), case.arguments))
 
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_chain(name: str, run: Callable[..., list[Any]]) -> None:
-    check(CHAINS[name].case(CHAIN), run)
+    check(made(CHAINS[name].case, CHAIN), run)
 
 
 @pytest.mark.parametrize("name", NESTING)
 def test_nesting(name: str, run: Callable[..., list[Any]]) -> None:
-    check(NESTING[name](NESTED), run)
+    check(made(NESTING[name], NESTED), run)
 
 
 @pytest.mark.parametrize("name", DYNAMIC_NESTING)
 def test_nesting_of_dynamic_shapes(name: str, run: Callable[..., list[Any]]) -> None:
-    check(DYNAMIC_NESTING[name](NESTED), run)
+    check(made(DYNAMIC_NESTING[name], NESTED), run)
 
 
 def test_stack(run: Callable[..., list[Any]]) -> None:
-    check(stacked(STACK), run)
+    check(made(stacked, STACK), run)
 
 
 def test_many_instructions_of_many_classes(run: Callable[..., list[Any]]) -> None:
-    check(mixed(MIXED), run)
+    check(made(mixed, MIXED), run)

@@ -10,7 +10,7 @@ RANKS = tuple(map(int, os.environ.get("RANKS", "2").split(",")))
 """Numbers of processes to test with; `make test-mpi` names all."""
 
 
-@pytest.fixture(scope="session", params=RANKS)
+@pytest.fixture(scope="module", params=RANKS)
 def ranks(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
@@ -27,7 +27,7 @@ def client(ranks: ServerProcess) -> Iterator[xc.Client]:
         yield client
 
 
-@pytest.fixture(scope="session", params=RANKS)
+@pytest.fixture(scope="module", params=RANKS)
 def fast(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[xc.Client]:
@@ -41,7 +41,7 @@ def fast(
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xc.Client]:
     """A client of a server of eight devices in one process."""
     flags = ("--platform", "cpu", "--devices", "8")
