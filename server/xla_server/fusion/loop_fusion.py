@@ -266,8 +266,8 @@ class _Plan:
         """Return whether readers of a large pad or concatenate test the index of each element.
 
         The loop of a reduction, and one at computed indices, is not split at the parts' boundaries:
-        a test keeps it scalar, unless the test is constant for many consecutive elements, or in an
-        unrolled loop.
+        a test keeps it scalar, unless the test is constant for many consecutive elements of the
+        innermost loop, or in an unrolled loop.
         """
         if i.shape.element_count <= self._tuning.max_tested_elements:
             return False
@@ -278,7 +278,9 @@ class _Plan:
             last = max((d for d, edge in edges if edge != PaddingDimension()), default=-1)
         if last < 0 or i.shape.dimensions[last] <= MAX_UNROLLED_ITERATIONS:
             return False
-        elements = math.prod(i.shape.dimensions[last + 1 :])
+        reductions = (c for c in self._contexts_of(i) if c.opcode is Opcode.REDUCE)
+        whole = math.prod(i.shape.dimensions[last + 1 :])
+        elements = min([whole, *map(_innermost_elements, reductions)])
         return self._is_read_by(i, {Opcode.RESHAPE}) or elements < self._tuning.min_vector_elements
 
     def _may_inline(self, i: HloInstruction) -> bool:
@@ -392,6 +394,16 @@ def _dimensions(kernel: HloInstruction) -> tuple[int, ...]:
     """Return the dimensions of a kernel's result, or of each of its results."""
     shape = kernel.shape
     return shape.tuple_shapes[0].dimensions if shape.is_tuple else shape.dimensions
+
+
+def _innermost_elements(reduction: HloInstruction) -> int:
+    """Return the elements of the trailing dimensions that are all reduced, or all kept."""
+    sizes = reduction.operands[0].shape.dimensions
+    are_reduced = [d in reduction.attributes.dimensions for d in range(len(sizes))]
+    runs = itertools.takewhile(
+        lambda d: are_reduced[d] == are_reduced[-1], reversed(range(len(sizes)))
+    )
+    return math.prod(sizes[d] for d in runs)
 
 
 def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruction, Set]:

@@ -280,6 +280,12 @@ class ShortLoops:
     max_iterations: int = 64
     """Fewest iterations of a loop without a request: the remainder is a small part of it."""
 
+    max_masked_iterations: int = 128
+    """The same of a loop with masks whose iterations leave more than half of a vector, of elements
+    of 32 bits or fewer: the remainder of longer ones LLVM makes vectors of. Functions of rows of 73
+    to 127 elements took 1.0 to 2.2 times as long without masks, f64 0.8 to 1.3 (LOG, masks of
+    longer rows)."""
+
     elements_apart: int = 8
     """Vector width, in elements, of sums whose elements are loaded one by one. With four
     interleaved vectors of 16, sums of runs of four took five times as long to compile, and a third

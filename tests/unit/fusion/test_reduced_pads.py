@@ -34,6 +34,20 @@ def joined_sum(rows: int, columns: int, dimension: int) -> HloModule:
     )
 
 
+def padded_rows_sum(row: tuple[int, int], reduced: str, kept: str) -> HloModule:
+    """Sums of a [40,*row] with a row above it, over dimensions of which `kept` are left."""
+    a, b = row
+    return stated(
+        [f"f32[40,{a},{b}]"],
+        f"f32[{kept}] reduce(e, zero), dimensions={{{reduced}}}, to_apply=add",
+        _ZERO,
+        f"p = f32[41,{a},{b}] pad(x0, zero), padding=1_0x0_0x0_0",
+        f"e = f32[41,{a},{b}] abs(p)",
+    )
+
+
+LONG, SHORT = FUSIONS.min_vector_elements, FUSIONS.min_vector_elements - 1
+
 STORED = {
     "pad along rows": padded_sum(40, 60, "0_0x1_0", (40, 61)),
     "pad between elements": padded_sum(40, 60, "0_0x0_0_1", (40, 119)),
@@ -41,6 +55,8 @@ STORED = {
         400, FUSIONS.min_vector_elements - 1, "1_0x0_0", (401, FUSIONS.min_vector_elements - 1)
     ),
     "concatenate along rows": joined_sum(40, 60, 1),
+    "pad of rows, of which short parts are reduced": padded_rows_sum((60, SHORT), "2", "41,60"),
+    "pad of rows, of which short parts are kept": padded_rows_sum((60, SHORT), "0,1", f"{SHORT}"),
 }
 
 STORED["pad along rows that are too long to be unrolled"] = padded_sum(
@@ -58,6 +74,10 @@ STORED["pad of whole rows, reduced under other dimensions"] = stated(
 FUSED = {
     "pad of whole rows": padded_sum(40, 60, "1_0x0_0", (41, 60)),
     "concatenate of whole rows": joined_sum(40, 60, 0),
+    "pad of rows, of which long parts are reduced": padded_rows_sum((60, LONG), "2", "41,60"),
+    "pad of rows, of which long parts are kept": padded_rows_sum((60, LONG), "0,1", f"{LONG}"),
+    "pad of rows, reduced as a whole": padded_rows_sum((60, SHORT), "1,2", "41"),
+    "pad of rows that are kept": padded_rows_sum((60, SHORT), "0", f"60,{SHORT}"),
     "pad along rows that are unrolled": padded_sum(
         400, MAX_UNROLLED_ITERATIONS - 1, "0_0x1_0", (400, MAX_UNROLLED_ITERATIONS)
     ),

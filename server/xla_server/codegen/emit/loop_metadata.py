@@ -35,11 +35,15 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
     if vectors.sums_elements_apart(loop):
         # LLVM's default interleaves up to four vectors.
         return {"llvm.loop.vectorize.width": short.elements_apart, "llvm.loop.interleave.count": 1}
-    if iterations is None or iterations >= short.max_iterations:
+    if iterations is None:
         return None
-    if is_long_column(loop):
+    left, is_short = iterations % short.vector_elements, iterations < short.max_iterations
+    is_mostly_full = 2 * left > short.vector_elements and not vectors.is_wide(loop)
+    if not is_short and not (is_mostly_full and iterations < short.max_masked_iterations):
+        return None
+    if is_short and is_long_column(loop):
         return SCALAR
-    if not iterations % short.vector_elements:
+    if not left:
         return None
     if not vectors.is_of_stores(loop):
         return None

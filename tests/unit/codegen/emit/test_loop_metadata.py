@@ -72,6 +72,10 @@ def of_stores(iterations: int | None) -> For:
         (48, None, None),
         (63, None, MASKED),
         (65, None, None),
+        (72, None, None),
+        (73, None, MASKED),
+        (127, None, MASKED),
+        (137, None, None),
         (None, None, None),
     ],
 )
@@ -93,6 +97,20 @@ def test_lookups_complex_elements_and_short_operations_have_no_masks(
     loop = For(AXIS, Index(0), Index(iterations), (store,), 1)
     for machine in (MACHINES["avx2"], MACHINES["avx512"]):
         assert vector_request(loop, machine) == expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(Type.I32, MASKED), (Type.F64, None)])
+def test_longer_rows_of_wide_elements_have_no_masks(kind: Type, expected: Request | None) -> None:
+    store = Store(WRITE, kind, AXIS, quotient(Load(READ, kind, AXIS)))
+    loop = For(AXIS, Index(0), Index(127), (store,), 1)
+    assert vector_request(loop, MACHINES["avx512"]) == expected
+
+
+@pytest.mark.parametrize("iterations", [73, 127])
+def test_longer_columns_have_no_request(iterations: int) -> None:
+    store = Store(WRITE, Type.F32, Index(0, ((AXIS, 400),)), ELEMENT)
+    column = For(AXIS, Index(0), Index(iterations), (store,), 1)
+    assert vector_request(column, MACHINES["avx512"]) is None
 
 
 @pytest.mark.parametrize(("statements", "expected"), [(6, VECTORISED), (7, SCALAR)])

@@ -110,11 +110,14 @@ def gains_by_masks(loop: For) -> bool:
     They do if a function takes as long as a division, or longer. Under a mask LLVM moves the pairs
     of complex elements one by one, like elements at loaded indices.
     """
-    found = _read_by(loop)
-    types = {each.type for each in loop.body if isinstance(each, Store)}
-    types |= {each.type for each in _loads(found)}
-    is_complex = not types.isdisjoint((Type.C64, Type.C128))
-    return any(map(_is_costly, found)) and not is_complex and not is_of_lookups(loop)
+    is_complex = not _accessed_types(loop).isdisjoint((Type.C64, Type.C128))
+    is_costly = any(map(_is_costly, _read_by(loop)))
+    return is_costly and not is_complex and not is_of_lookups(loop)
+
+
+def is_wide(loop: For) -> bool:
+    """Return whether a loop loads or stores elements of more than 32 bits."""
+    return any(each.byte_size > 4 for each in _accessed_types(loop))
 
 
 def stores_apart(part: For | ParallelFor, least: int = 2) -> bool:
@@ -179,6 +182,11 @@ def _is_carried_in_order(statement: Statement, own: Collection[ir.Cell]) -> bool
 
 def _read_by(loop: For) -> list[ir.Expression]:
     return [each for statement in loop.body for each in read_by(statement)]
+
+
+def _accessed_types(loop: For) -> set[Type]:
+    stored = {each.type for each in loop.body if isinstance(each, Store)}
+    return stored | {each.type for each in _loads(_read_by(loop))}
 
 
 def _loads(found: Sequence[ir.Expression]) -> list[ir.Load]:
