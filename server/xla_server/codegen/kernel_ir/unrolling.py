@@ -7,6 +7,7 @@ faster.
 from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.analysis.vectors import (
+    copies_of,
     is_of_functions,
     is_of_lookups,
     is_of_stores,
@@ -49,8 +50,9 @@ MIN_SUMS = 4
 the time to compile; three columns take 22 us, unrolled 15 (LOG, cold compilation by class)."""
 
 MAX_COPIED_STATEMENTS = 256
-"""Most statements in all copies of a loop's body. Six results of a padded 3x3 window, side by side,
-took 2 times as long to compile, and as long to run (LOG, edges of filters)."""
+"""Most statements in all copies of a loop's body, with the copies inside of it. Six results of a
+padded 3x3 window, side by side, took 2 times as long to compile, and as long to run (LOG, edges of
+filters)."""
 
 MAX_COLUMN_STATEMENTS = 64
 """Most statements in all copies of a loop over a column, such as an edge of few rows: these gain
@@ -69,8 +71,8 @@ def is_unrolled(loop: For) -> bool:
     """
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES and not is_long_column(loop)
-    statements = (constant_iterations(loop) or 0) * sum(1 for _ in walk(loop.body))
-    is_small = is_small and statements <= MAX_COPIED_STATEMENTS
+    statements = sum(copies_of(path) for _, path in walk(loop.body))
+    is_small = is_small and (constant_iterations(loop) or 0) * statements <= MAX_COPIED_STATEMENTS
     is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
     is_row = (constant_iterations(loop) or 0) >= MIN_SUMS and is_of_sums(loop)
     has_calls = any(isinstance(s, Call) and not s.routine.is_inlined for s, _ in walk(loop.body))

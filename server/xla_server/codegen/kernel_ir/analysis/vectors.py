@@ -1,5 +1,6 @@
 """Loops that are vectorised even if they are short, or with narrow vectors."""
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -17,7 +18,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import read_by, walk, within
+from xla_server.codegen.kernel_ir.walk import Path, read_by, walk, within
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
@@ -135,6 +136,11 @@ def accesses_apart(part: For | ParallelFor, least: int) -> bool:
     loads = [load.index for each in statements for load in _loads(list(read_by(each)))]
     stores = [each.index for each in statements if isinstance(each, Store)]
     return any(stride >= least for stride in _strides(part, loads + stores))
+
+
+def copies_of(path: Path) -> float:
+    """Return the number of copies of a statement that unrolled loops around it make."""
+    return math.prod(each.iterations for each in path if isinstance(each, For) and each.unrolled)
 
 
 def computed_loads(part: ParallelFor) -> int:
