@@ -57,6 +57,8 @@ def item_request(part: ParallelFor, machine: Machine) -> Request | None:
     elements are too far apart for LLVM's interleaved groups, or many of its loads are at computed
     indices: LLVM would load and store each element of a vector by itself.
     """
+    if vectors.has_costly_functions(part):
+        return None
     short = tuning_of(machine).short_loops
     is_short = part.items < short.vector_elements
     is_far = is_short or vectors.accesses_apart(part, short.max_group_stride + 1)

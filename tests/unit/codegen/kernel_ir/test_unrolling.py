@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, sums
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, pools, sums
 from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Apply,
@@ -78,6 +78,22 @@ def test_lookups_and_costly_functions_stay_a_loop(element: Expression, expected:
     ],
 )
 def test_neighbouring_sums_of_products_stay_a_loop(statement: For, expected: bool) -> None:
+    assert statement.unrolled is expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (pools(3), True),
+        (pools(4), False),
+        (pools(8), False),
+        # No vectors of neighbours, or none that is known, and a function as long for all features.
+        (pools(4, stride=2), True),
+        (pools(4, is_tested=True), True),
+        (pools(4, function="pow_f32"), True),
+    ],
+)
+def test_neighbouring_windows_stay_a_loop(statement: For, expected: bool) -> None:
     assert statement.unrolled is expected
 
 
