@@ -145,25 +145,28 @@ def copies_of(path: Path) -> float:
     return math.prod(each.iterations for each in path if isinstance(each, For) and each.unrolled)
 
 
-def computed_loads(part: ParallelFor) -> int:
-    """Return the number of different loads at indices that each work item computes.
+def computed_accesses(part: ParallelFor) -> tuple[float, float]:
+    """Return the numbers of different loads and stores at indices that each work item computes.
 
-    A vector of items computes each index in 64-bit lanes and loads each element by itself. Loads at
-    loaded indices are left out, whose rows take less time in vectors.
+    Each copy by an unrolled loop counts. A vector of items computes each index in 64-bit lanes and
+    loads or stores each element by itself. Loads at loaded indices are left out, whose rows take
+    less time in vectors.
     """
     computed: set[ir.Value] = set()
     loaded: set[ir.Value] = set()
-    found: set[ir.Load] = set()
-    for statement, _ in walk(part.body):
+    loads: dict[ir.Load, float] = {}
+    stores = 0.0
+    for statement, path in walk(part.body):
+        copies = copies_of(path)
         for load in _loads(list(read_by(statement))):
-            parts = list(within(load.index))
-            is_computed = any(isinstance(each, ir.Apply) or each in computed for each in parts)
-            if is_computed and not _is_loaded(load.index, loaded):
-                found.add(load)
+            if _is_computed(load.index, computed) and not _is_loaded(load.index, loaded):
+                loads[load] = max(copies, loads.get(load, 0))
+        if isinstance(statement, Store) and _is_computed(statement.index, computed):
+            stores += copies
         if isinstance(statement, Let) and not _is_shifted(statement.expression, part.axis):
             of_load = _is_loaded(statement.expression, loaded)
             (loaded if of_load else computed).add(statement.value)
-    return len(found)
+    return sum(loads.values()), stores
 
 
 def _strides(part: For | ParallelFor, indices: Sequence[ir.Expression]) -> list[int]:
@@ -220,6 +223,11 @@ def _is_shifted(made: ir.Expression, axis: ir.Value | None) -> bool:
 
 def _is_costly(expression: ir.Expression) -> bool:
     return isinstance(expression, ir.Apply) and cost_of(expression.function) >= CostClass.DIVISION
+
+
+def _is_computed(index: ir.Expression, computed: Collection[ir.Value]) -> bool:
+    """Return whether an index applies instructions, or has any of these values."""
+    return any(isinstance(each, ir.Apply) or each in computed for each in within(index))
 
 
 def _is_loaded(expression: ir.Expression, loaded: set[ir.Value]) -> bool:
