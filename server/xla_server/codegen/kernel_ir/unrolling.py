@@ -52,9 +52,13 @@ the time to compile; three columns take 22 us, unrolled 15 (LOG, cold compilatio
 of four features takes 21 us, unrolled 29, and a fifth of the time (LOG, copies count)."""
 
 MAX_COPIED_STATEMENTS = 256
-"""Most statements in all copies of a loop's body, with the copies inside of it. Six results of a
-padded 3x3 window, side by side, took 2 times as long to compile, and as long to run (LOG, edges of
-filters)."""
+"""Most statements in all copies of a loop's body. Six results of a padded 3x3 window, side by side,
+took 2 times as long to compile, and as long to run (LOG, edges of filters)."""
+
+MAX_NESTED_STATEMENTS = 384
+"""The same with the copies inside of the body. Padded 3x3 windows of three features, about 290, ran
+0.8 to 0.9 of the time; one of 5x5 by two, 420, as long, and took twice as long to compile (LOG,
+copies count)."""
 
 MAX_COLUMN_STATEMENTS = 64
 """Most statements in all copies of a loop over a column, such as an edge of few rows: these gain
@@ -73,10 +77,12 @@ def is_unrolled(loop: For) -> bool:
     """
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES and not is_long_column(loop)
-    statements = sum(copies_of(path) for _, path in walk(loop.body))
-    is_small = is_small and (constant_iterations(loop) or 0) * statements <= MAX_COPIED_STATEMENTS
+    inside = [copies_of(path) for _, path in walk(loop.body)]
+    iterations = constant_iterations(loop) or 0
+    is_small = is_small and iterations * len(inside) <= MAX_COPIED_STATEMENTS
+    is_small = is_small and iterations * sum(inside) <= MAX_NESTED_STATEMENTS
     is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
-    is_row = (constant_iterations(loop) or 0) >= MIN_SUMS and is_of_sums(loop)
+    is_row = iterations >= MIN_SUMS and is_of_sums(loop)
     has_calls = any(isinstance(s, Call) and not s.routine.is_inlined for s, _ in walk(loop.body))
     return is_small and not (has_calls or is_left or is_row or _is_of_rows(loop))
 
