@@ -289,7 +289,8 @@ class ShortLoops:
     elements_apart: int = 8
     """Vector width, in elements, of sums whose elements are loaded one by one. With four
     interleaved vectors of 16, sums of runs of four took five times as long to compile, and a third
-    longer to run (LOG, cold compilation of new draws)."""
+    longer to run (LOG, cold compilation of new draws). Fewer sums have no vector: seven states of a
+    scan, under masks, took 42 KB and six times as long to compile (LOG, copies count)."""
 
     max_group_stride: int = 8
     """Largest stride, in elements, that LLVM loads and stores as interleaved vectors, its
@@ -298,7 +299,8 @@ class ShortLoops:
     as vectors (LOG, loops at a stride)."""
 
     max_gathers: int = 8
-    """Different loads at computed indices up to which work items that store at a stride are
-    vectorised. With 10 to 12, kernels of an associative scan had 31 to 43 KB of code and took 300
-    to 380 ms in LLVM, 30 without vectors, and as long to run. Copies of rows have up to three, and
-    ran 1.2 to 1.8 times longer without vectors (LOG, items at computed indices)."""
+    """Different loads at computed indices up to which work items that store at a stride, or at
+    computed indices, are vectorised. Each copy by an unrolled loop counts. With 10 to 12, kernels
+    of an associative scan had 31 to 43 KB of code and took 300 to 380 ms in LLVM, 30 without
+    vectors, and as long to run. Copies of rows have up to three, and ran 1.2 to 1.8 times longer
+    without vectors (LOG, items at computed indices; copies count)."""

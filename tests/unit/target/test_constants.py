@@ -98,6 +98,7 @@ LIMITS = {
         "MAX_COPIED_STATEMENTS",
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
+        "MAX_NESTED_STATEMENTS",
         "MIN_COLUMN_STRIDE",
         "MIN_LEFT",
         "MIN_SUMS",

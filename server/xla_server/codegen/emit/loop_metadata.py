@@ -27,14 +27,18 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
 
     It is returned for loops marked for vectors, sums of elements that are loaded one by one, and
     loops of a small constant number of iterations that store values and carry none. Those that
-    store long columns are requested not to be vectorised.
+    store long columns are requested not to be vectorised, nor are such sums that fill no vector.
     """
     if loop.vectorised:
         return VECTORISED
     iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
+    width = short.elements_apart
     if vectors.sums_elements_apart(loop):
+        # A vector would not be filled, and have each of its loads under a mask.
+        if (iterations or width) < width and not vectors.is_of_sums(loop):
+            return SCALAR
         # LLVM's default interleaves up to four vectors.
-        return {"llvm.loop.vectorize.width": short.elements_apart, "llvm.loop.interleave.count": 1}
+        return {"llvm.loop.vectorize.width": width, "llvm.loop.interleave.count": 1}
     if iterations is None:
         return None
     left, is_short = iterations % short.vector_elements, iterations < short.max_iterations
@@ -57,15 +61,20 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
 def item_request(part: ParallelFor, machine: Machine) -> Request | None:
     """Return the request not to vectorise a loop over work items; None to request nothing.
 
-    It is returned for a loop that stores at a stride, if it has too few items for a vector, its
-    elements are too far apart for LLVM's interleaved groups, or many of its loads are at computed
-    indices: LLVM would load and store each element of a vector by itself.
+    It is returned for a loop that stores at a stride, if it has too few items for a vector, or its
+    elements are too far apart for LLVM's interleaved groups. So it is for one that stores at a
+    stride or at computed indices, if many of its loads are at such: LLVM would load and store each
+    element of a vector by itself.
     """
+    if vectors.has_costly_functions(part):
+        return None
     short = tuning_of(machine).short_loops
+    is_apart = vectors.stores_apart(part)
     is_short = part.items < short.vector_elements
     is_far = is_short or vectors.accesses_apart(part, short.max_group_stride + 1)
-    is_gathered = vectors.computed_loads(part) > short.max_gathers
-    return SCALAR if (is_far or is_gathered) and vectors.stores_apart(part) else None
+    loads, stores = vectors.computed_accesses(part)
+    is_computed = loads > short.max_gathers and (is_apart or stores > 0)
+    return SCALAR if (is_far and is_apart) or is_computed else None
 
 
 def request(back: Any, properties: Request) -> None:

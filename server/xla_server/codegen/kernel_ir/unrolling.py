@@ -7,6 +7,8 @@ faster.
 from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.analysis.vectors import (
+    copies_of,
+    has_costly_functions,
     is_of_functions,
     is_of_lookups,
     is_of_stores,
@@ -46,11 +48,17 @@ so that LLVM vectorises it, which it does not do for two iterations."""
 
 MIN_SUMS = 4
 """The same of a loop of sums: f32[20000,8] times [8,8] takes 37 us, unrolled 65, and a quarter of
-the time to compile; three columns take 22 us, unrolled 15 (LOG, cold compilation by class)."""
+the time to compile; three columns take 22 us, unrolled 15 (LOG, cold compilation by class). A pool
+of four features takes 21 us, unrolled 29, and a fifth of the time (LOG, copies count)."""
 
 MAX_COPIED_STATEMENTS = 256
 """Most statements in all copies of a loop's body. Six results of a padded 3x3 window, side by side,
 took 2 times as long to compile, and as long to run (LOG, edges of filters)."""
+
+MAX_NESTED_STATEMENTS = 384
+"""The same with the copies inside of the body. Padded 3x3 windows of three features, about 290, ran
+0.8 to 0.9 of the time; one of 5x5 by two, 420, as long, and took twice as long to compile (LOG,
+copies count)."""
 
 MAX_COLUMN_STATEMENTS = 64
 """Most statements in all copies of a loop over a column, such as an edge of few rows: these gain
@@ -65,14 +73,16 @@ def is_unrolled(loop: For) -> bool:
 
     Nor is one of three or more iterations that store loads at loaded indices, or results of costly
     functions: LLVM vectorises the loop, but not its copies. Nor is one of four or more neighbouring
-    sums of products. Nor is one of rows, whose copies would be equal loops.
+    sums, or extremes. Nor is one of rows, whose copies would be equal loops.
     """
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES and not is_long_column(loop)
-    statements = (constant_iterations(loop) or 0) * sum(1 for _ in walk(loop.body))
-    is_small = is_small and statements <= MAX_COPIED_STATEMENTS
+    inside = [copies_of(path) for _, path in walk(loop.body)]
+    iterations = constant_iterations(loop) or 0
+    is_small = is_small and iterations * len(inside) <= MAX_COPIED_STATEMENTS
+    is_small = is_small and iterations * sum(inside) <= MAX_NESTED_STATEMENTS
     is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
-    is_row = (constant_iterations(loop) or 0) >= MIN_SUMS and is_of_sums(loop)
+    is_row = iterations >= MIN_SUMS and is_of_sums(loop)
     has_calls = any(isinstance(s, Call) and not s.routine.is_inlined for s, _ in walk(loop.body))
     return is_small and not (has_calls or is_left or is_row or _is_of_rows(loop))
 
@@ -100,7 +110,7 @@ def is_long_column(loop: For) -> bool:
     LLVM would load and store each element of a vector by itself, so vectors are as much code.
     """
     statements = (constant_iterations(loop) or 0) * len(loop.body)
-    is_long = statements > MAX_COLUMN_STATEMENTS
+    is_long = statements > MAX_COLUMN_STATEMENTS and not has_costly_functions(loop)
     return is_long and is_of_stores(loop) and stores_apart(loop, MIN_COLUMN_STRIDE)
 
 

@@ -4,7 +4,15 @@ import pytest
 
 from tests.processors import MACHINES, assembles
 from tests.unit.codegen.assembled import assembly_of, optimised
-from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WRITE, ZERO, kernel_of, parallel
+from tests.unit.codegen.kernel_ir.kernels import (
+    ITEM,
+    READ,
+    WRITE,
+    ZERO,
+    kernel_of,
+    parallel,
+    sums,
+)
 from xla_server.codegen.emit.llvm import kernel_module
 from xla_server.codegen.emit.loop_metadata import (
     MASKED,
@@ -180,19 +188,35 @@ def test_items_at_a_stride_are_not_vectorised_without_groups(
     assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
 
-def gathering(loads: int, stride: int, *, is_looked_up: bool = False) -> ParallelFor:
-    """Items that add up so many loads at quotients of their number, or at loaded numbers."""
+def gathering(
+    loads: int,
+    stride: int,
+    function: str = "add",
+    *,
+    copies: int = 1,
+    is_looked_up: bool = False,
+    is_scattered: bool = False,
+) -> ParallelFor:
+    """Items that add up so many loads at quotients of their number, or at loaded numbers.
+
+    They store `copies` sums, by an unrolled loop, at a stride or at a remainder of their number.
+    """
     body = Body()
-    total: Expression = ZERO
+    found: list[Expression] = []
     for number in range(loads):
         index: Expression = integer_op("whole_div", ITEM, 3 + number)
         if is_looked_up:
             index = Load(READ, Type.I64, Index(number, ((ITEM, 4),)))
-        at = body.let(f"n{number}", index)
-        element = Load(READ, Type.F32, Index(number, ((at, 7),)))
-        # The second load at an index is no other one.
-        total = Apply("add", (Apply("add", (total, element), Type.F32), element), Type.F32)
-    body.store(WRITE, "f32", Index(0, ((ITEM, stride),)), total)
+        found.append(body.let(f"n{number}", index))
+    place = body.let("m", integer_op("whole_mod", ITEM, 40)) if is_scattered else ITEM
+    with Loop(body, "i", copies, unrolled=True) as loop:
+        total: Expression = ZERO
+        for number, at in enumerate(found):
+            element = Load(READ, Type.F32, Index(number, ((at, 7), (loop.axis, 1))))
+            # The second load at an index is no other one.
+            for _ in range(2):
+                total = Apply(function, (total, element), Type.F32)
+        loop.store(WRITE, "f32", Index(0, ((place, stride), (loop.axis, 90))), total)
     return parallel(*body.statements, items=4000)
 
 
@@ -202,7 +226,14 @@ def gathering(loads: int, stride: int, *, is_looked_up: bool = False) -> Paralle
         (gathering(8, 2), None),
         (gathering(9, 2), SCALAR),
         (gathering(9, 1), None),
+        (gathering(9, 1, is_scattered=True), SCALAR),
+        (gathering(8, 1, is_scattered=True), None),
         (gathering(9, 2, is_looked_up=True), None),
+        (gathering(9, 2, "pow_f32"), None),
+        # Each copy loads elements of its own.
+        (gathering(2, 2, copies=4), None),
+        (gathering(3, 2, copies=3), SCALAR),
+        (gathering(3, 1, copies=3, is_scattered=True), SCALAR),
     ],
 )
 def test_items_at_many_computed_indices_are_not_vectorised(
@@ -223,11 +254,13 @@ def test_few_items_fill_no_vectors(count: int, expected: tuple[int, int]) -> Non
 TOTAL, OTHER = Cell("s", Type.F32), Cell("t", Type.F32)
 
 
-def sum_of_runs(step: int, *statements: Statement, order: Order = Order.ANY) -> For:
-    """A loop that adds four elements to a sum in each of 128 iterations, `step` further on."""
+def sum_of_runs(
+    step: int, *statements: Statement, order: Order = Order.ANY, iterations: int = 128
+) -> For:
+    """A loop that adds four elements to a sum in each iteration, `step` further on."""
     function = "add_in_any_order" if order is Order.ANY else "add"
     body = Body()
-    with Loop(body, "i", 128) as loop:
+    with Loop(body, "i", iterations, unrolled=False) as loop:
         loop.add(*statements)
         number = loop.let("n", integer_op("add", ITEM, loop.axis))
         with Loop(loop, "j", 4) as inner:
@@ -244,6 +277,13 @@ def test_sums_of_runs_that_are_apart_have_narrow_vectors_one_at_once() -> None:
     assert vector_request(sum_of_runs(7), MACHINES["avx2"]) == narrow
     # The elements of neighbouring iterations are neighbours.
     assert vector_request(sum_of_runs(1), MACHINES["avx2"]) is None
+    assert vector_request(sum_of_runs(7, iterations=8), MACHINES["avx2"]) == narrow
+
+
+def test_sums_of_runs_that_fill_no_vector_have_none_unless_they_are_of_neighbours() -> None:
+    narrow = {"llvm.loop.vectorize.width": 8, "llvm.loop.interleave.count": 1}
+    assert vector_request(sum_of_runs(7, iterations=7), MACHINES["avx2"]) == SCALAR
+    assert vector_request(sums(7), MACHINES["avx2"]) == narrow
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Buffer,
     Const,
+    Expression,
     Index,
     Load,
     SharedArray,
     StackArray,
     Usage,
     Value,
+    integer_op,
     plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -78,6 +80,24 @@ def sums(columns: int, stride: int = 1, function: str = "add") -> For:
             product = Apply("mul", (row, column), Type.F32)
             inner.add(Accumulate(total, "add_in_any_order", product, Order.ANY))
         loop.store(WRITE, "f32", loop.axis, Apply(function, (total, ZERO), Type.F32))
+    (found,) = body.statements
+    assert isinstance(found, For)
+    return found
+
+
+def pools(features: int, stride: int = 1, function: str = "add", *, is_tested: bool = False) -> For:
+    """Return a loop over features: the largest of four elements each, in a window of two by two."""
+    body = Body()
+    with Loop(body, "i", features) as loop:
+        largest = loop.declare("s", ZERO)
+        with Loop(loop, "k", 2) as rows, Loop(rows, "l", 2) as inner:
+            terms = (loop.axis, stride), (inner.axis, 9), (rows.axis, 90), (ITEM, 18)
+            index: Expression = Index(0, terms)
+            if is_tested:
+                index = inner.let("n", integer_op("minimum", index, 80))
+            element = Load(READ, Type.F32, index)
+            inner.add(Accumulate(largest, "maximum", element, Order.ANY))
+        loop.store(WRITE, "f32", loop.axis, Apply(function, (largest, ZERO), Type.F32))
     (found,) = body.statements
     assert isinstance(found, For)
     return found

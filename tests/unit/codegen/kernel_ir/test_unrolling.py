@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, sums
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, pools, sums
 from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Apply,
@@ -78,6 +78,22 @@ def test_lookups_and_costly_functions_stay_a_loop(element: Expression, expected:
     ],
 )
 def test_neighbouring_sums_of_products_stay_a_loop(statement: For, expected: bool) -> None:
+    assert statement.unrolled is expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (pools(3), True),
+        (pools(4), False),
+        (pools(8), False),
+        # No vectors of neighbours, or none that is known, and a function as long for all features.
+        (pools(4, stride=2), True),
+        (pools(4, is_tested=True), True),
+        (pools(4, function="pow_f32"), True),
+    ],
+)
+def test_neighbouring_windows_stay_a_loop(statement: For, expected: bool) -> None:
     assert statement.unrolled is expected
 
 
@@ -169,6 +185,14 @@ def test_rows_at_a_bound_number_are_copied() -> None:
 def test_long_bodies_stay_a_loop(statements: int, expected: bool) -> None:
     assert is_unrolled(loop(8, *[STORE] * statements)) is expected
     assert is_unrolled(loop(8, If(TEST, (STORE,) * (statements - 1), ()))) is expected
+
+
+@pytest.mark.parametrize(("statements", "expected"), [(11, True), (12, False)])
+def test_copies_inside_count_for_long_bodies(statements: int, expected: bool) -> None:
+    inside = loop(4, *[STORE] * statements)
+    copied = dataclasses.replace(inside, iterations=4, unrolled=True)
+    assert is_unrolled(loop(8, copied)) is expected
+    assert is_unrolled(loop(8, inside))
 
 
 @pytest.mark.parametrize(("is_inlined", "expected"), [(False, False), (True, True)])

@@ -1,5 +1,6 @@
 """Loops that are vectorised even if they are short, or with narrow vectors."""
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -13,11 +14,10 @@ from xla_server.codegen.kernel_ir.statements import (
     Order,
     ParallelFor,
     Set,
-    Statement,
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import read_by, walk, within
+from xla_server.codegen.kernel_ir.walk import Path, read_by, walk, within
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
@@ -72,20 +72,26 @@ def is_of_functions(loop: For) -> bool:
 
 
 def is_of_sums(loop: For) -> bool:
-    """Return whether a loop stores neighbouring sums of products, as of a row and a matrix.
+    """Return whether a loop stores neighbouring sums or extremes, each by copies of loops inside.
 
-    LLVM would make vectors across the loop around it, of copies of all sums of a row. Results of
-    costly functions are left out, which take as long for a few elements as for a whole vector.
+    So are a row times a matrix, and the windows of a pool over neighbouring features. LLVM would
+    make vectors across the loop around it, of copies of all sums of a row. Results of costly
+    functions are left out, which take as long for a few elements as for a whole vector.
     """
+    parts = [each for each, _ in walk(loop.body)]
     stores = [each for each in loop.body if isinstance(each, Store)]
-    found = [each for part in loop.body if isinstance(part, For) for each in _read_by(part)]
-    is_read = 1 in _steps(_loads(found), loop)
-    found += _read_by(loop)
-    accessed: list[ir.Load | Store] = [*_loads(found), *stores]
+    loads = [load for each in parts for load in _loads(list(read_by(each)))]
+    accessed: list[ir.Load | Store] = [*loads, *stores]
     is_stored = all(isinstance(each.memory, ir.Buffer) for each in accessed)
-    is_near = _steps(accessed, loop) <= {0, 1}
-    is_costly = any(map(_is_costly, found))
-    return sums_elements_apart(loop) and is_read and is_stored and is_near and not is_costly
+    is_near = bool(stores) and 1 in _steps(loads, loop) and _steps(accessed, loop) <= {0, 1}
+    return _has_own_sums(loop) and is_stored and is_near and not has_costly_functions(loop)
+
+
+def _has_own_sums(loop: For) -> bool:
+    """Return whether each iteration adds to sums of its own, by loops inside that are unrolled."""
+    inside = [each for each, _ in walk(loop.body) if isinstance(each, For)]
+    adds = any(isinstance(each, Set | Accumulate) for part in inside for each in part.body)
+    return adds and all(each.unrolled for each in inside) and not _carries_in_order(loop)
 
 
 def sums_elements_apart(loop: For) -> bool:
@@ -95,9 +101,7 @@ def sums_elements_apart(loop: For) -> bool:
     loops that are left early or carry other values, and says so on standard error if asked to.
     Loops with ordered sums are left out: a requested width lets LLVM reorder them.
     """
-    parts = [each for each, _ in walk(loop.body)]
-    own = {each.cell for each in parts if isinstance(each, Declare)}
-    if any(isinstance(each, Break) or _is_carried_in_order(each, own) for each in parts):
+    if _carries_in_order(loop):
         return False
     copies = [each for each in loop.body if isinstance(each, For) and each.unrolled]
     sums = [copy for copy in copies if any(isinstance(each, Accumulate) for each in copy.body)]
@@ -120,15 +124,14 @@ def is_wide(loop: For) -> bool:
     return any(each.byte_size > 4 for each in _accessed_types(loop))
 
 
-def stores_apart(part: For | ParallelFor, least: int = 2) -> bool:
-    """Return whether successive iterations store elements that are `least` apart or further.
+def has_costly_functions(part: For | ParallelFor) -> bool:
+    """Return whether a loop has functions for which vectors save more than their stores cost."""
+    return any(_is_costly(each) for statement, _ in walk(part.body) for each in read_by(statement))
 
-    Kernels with costly functions are left out: vectors save more than their stores cost.
-    """
-    statements = [each for each, _ in walk(part.body)]
-    if any(_is_costly(each) for statement in statements for each in read_by(statement)):
-        return False
-    stores = [each.index for each in statements if isinstance(each, Store)]
+
+def stores_apart(part: For | ParallelFor, least: int = 2) -> bool:
+    """Return whether successive iterations store elements that are `least` apart or further."""
+    stores = [each.index for each, _ in walk(part.body) if isinstance(each, Store)]
     return any(stride >= least for stride in _strides(part, stores))
 
 
@@ -140,25 +143,33 @@ def accesses_apart(part: For | ParallelFor, least: int) -> bool:
     return any(stride >= least for stride in _strides(part, loads + stores))
 
 
-def computed_loads(part: ParallelFor) -> int:
-    """Return the number of different loads at indices that each work item computes.
+def copies_of(path: Path) -> float:
+    """Return the number of copies of a statement that unrolled loops around it make."""
+    return math.prod(each.iterations for each in path if isinstance(each, For) and each.unrolled)
 
-    A vector of items computes each index in 64-bit lanes and loads each element by itself. Loads at
-    loaded indices are left out, whose rows take less time in vectors.
+
+def computed_accesses(part: ParallelFor) -> tuple[float, float]:
+    """Return the numbers of different loads and stores at indices that each work item computes.
+
+    Each copy by an unrolled loop counts. A vector of items computes each index in 64-bit lanes and
+    loads or stores each element by itself. Loads at loaded indices are left out, whose rows take
+    less time in vectors.
     """
     computed: set[ir.Value] = set()
     loaded: set[ir.Value] = set()
-    found: set[ir.Load] = set()
-    for statement, _ in walk(part.body):
+    loads: dict[ir.Load, float] = {}
+    stores = 0.0
+    for statement, path in walk(part.body):
+        copies = copies_of(path)
         for load in _loads(list(read_by(statement))):
-            parts = list(within(load.index))
-            is_computed = any(isinstance(each, ir.Apply) or each in computed for each in parts)
-            if is_computed and not _is_loaded(load.index, loaded):
-                found.add(load)
+            if _is_computed(load.index, computed) and not _is_loaded(load.index, loaded):
+                loads[load] = max(copies, loads.get(load, 0))
+        if isinstance(statement, Store) and _is_computed(statement.index, computed):
+            stores += copies
         if isinstance(statement, Let) and not _is_shifted(statement.expression, part.axis):
             of_load = _is_loaded(statement.expression, loaded)
             (loaded if of_load else computed).add(statement.value)
-    return len(found)
+    return sum(loads.values()), stores
 
 
 def _strides(part: For | ParallelFor, indices: Sequence[ir.Expression]) -> list[int]:
@@ -172,12 +183,17 @@ def _strides(part: For | ParallelFor, indices: Sequence[ir.Expression]) -> list[
     ]
 
 
-def _is_carried_in_order(statement: Statement, own: Collection[ir.Cell]) -> bool:
-    """Return whether a statement changes a cell of outside of a loop, in order of iterations."""
-    match statement:
-        case Set(cell=cell) | Accumulate(cell=cell, order=Order.SEQUENTIAL):
-            return cell not in own
-    return False
+def _carries_in_order(loop: For) -> bool:
+    """Return whether a loop is left early, or changes a cell of outside in order of iterations."""
+    parts = [each for each, _ in walk(loop.body)]
+    own = {each.cell for each in parts if isinstance(each, Declare)}
+    ordered = {
+        each.cell
+        for each in parts
+        if isinstance(each, Set)
+        or (isinstance(each, Accumulate) and each.order is Order.SEQUENTIAL)
+    }
+    return not ordered <= own or any(isinstance(each, Break) for each in parts)
 
 
 def _read_by(loop: For) -> list[ir.Expression]:
@@ -195,7 +211,7 @@ def _loads(found: Sequence[ir.Expression]) -> list[ir.Load]:
 
 def _steps(accessed: Iterable[ir.Load | Store], loop: For) -> set[int | None]:
     """Return the strides of elements between iterations, None for those that are not constant."""
-    inside = {loop.axis, *(each.value for each in loop.body if isinstance(each, Let))}
+    inside = {loop.axis, *(each.value for each, _ in walk(loop.body) if isinstance(each, Let))}
     found = set[int | None]()
     for access in accessed:
         index = access.index
@@ -215,6 +231,11 @@ def _is_shifted(made: ir.Expression, axis: ir.Value | None) -> bool:
 
 def _is_costly(expression: ir.Expression) -> bool:
     return isinstance(expression, ir.Apply) and cost_of(expression.function) >= CostClass.DIVISION
+
+
+def _is_computed(index: ir.Expression, computed: Collection[ir.Value]) -> bool:
+    """Return whether an index applies instructions, or has any of these values."""
+    return any(isinstance(each, ir.Apply) or each in computed for each in within(index))
 
 
 def _is_loaded(expression: ir.Expression, loaded: set[ir.Value]) -> bool:
