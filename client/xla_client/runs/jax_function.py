@@ -232,22 +232,34 @@ class JaxFunction:
         ]
         versions = self._versions((tuple(kinds), tree, statics, settings))
         if not versions:
-
-            def function(*leaves: Any) -> Any:
-                values = {name: value for name, _, value in statics}
-                passed = inspect.BoundArguments(
-                    self._signature, OrderedDict(tree.unflatten(leaves), **values)
-                )
-                return self._function(*passed.args, **passed.kwargs)
-
-            function.__name__ = self._name
-            numbered = tree.unflatten(range(len(kinds)))
-            donated = self._flatten([numbered[name] for name in self._donated & numbered.keys()])[0]
-            program = jax_program(function, kinds, donated)
+            arrays = tree.unflatten(
+                jax_module().ShapeDtypeStruct(shape, dtype, weak_type=weak)
+                for shape, dtype, weak in kinds
+            )
+            donated = self._donated & arrays.keys()
+            program = jax_program(self._of_arrays(statics, arrays), arrays, donated)
             program.constants[:] = map(self._constant, program.constants)
             executable = self._client.compile(program.computation, mesh=self._mesh)
             versions.append((executable, program))
         return versions[0]
+
+    def _of_arrays(
+        self, statics: Iterable[tuple[str, type, Any]], names: Iterable[str]
+    ) -> Callable[..., Any]:
+        """Return the function of its arrays, by these names, with values for static arguments.
+
+        Errors of JAX name its parameters and the line where it is defined.
+        """
+        values = {name: value for name, _, value in statics}
+
+        def function(**arrays: Any) -> Any:
+            passed = inspect.BoundArguments(self._signature, OrderedDict(arrays, **values))
+            return self._function(*passed.args, **passed.kwargs)
+
+        signature = inspect.Signature(inspect.Parameter(each, _BY_NAME) for each in sorted(names))
+        function.__name__ = self._name
+        function.__dict__.update(__wrapped__=self._function, __signature__=signature)
+        return function
 
     def _constant(self, value: Any) -> _Constant:
         """Return the constant of an array, which programs share; those of numpy by their bits."""

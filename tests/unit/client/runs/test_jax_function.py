@@ -354,6 +354,17 @@ def test_errors_of_the_function_are_its_own(client: xc.Client) -> None:
         client.jit(lambda x: x + jnp.ones(2))(ROW)
 
 
+def test_errors_of_jax_name_the_function_and_its_parameter(client: xc.Client) -> None:
+    def larger(tree: Any, *, bound: float) -> Any:
+        return bound if tree["x"] > bound else tree
+
+    line = larger.__code__.co_firstlineno
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        client.jit(larger)({"x": 1.0}, bound=2.0)
+    assert f"the function larger at {__file__}:{line} for jit" in str(caught.value)
+    assert "the values of the arguments bound and tree['x']" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("options", "got"),
     [
