@@ -106,16 +106,26 @@ def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **flags: A
 def make_token(
     name: Annotated[str, typer.Argument(help="the identity that the token is for")],
     role: Annotated[RoleName, typer.Option(help="what the caller may do")] = RoleName.USER,
+    append_to: Annotated[
+        Path | None,
+        typer.Option(help="append the line to this file, and print the token alone"),
+    ] = None,
 ) -> None:
     """Make a bearer token, and the line of --token-file that lets it in."""
     from xla_server.identity.identity import Role
-    from xla_server.identity.tokens import new_token, token_line
+    from xla_server.identity.tokens import append_line, new_token, token_line
 
     token = new_token()
-    try:
-        line = token_line(name, Role.parse(role), token)
-    except ValueError as error:
-        fail(str(error), EXIT_USAGE)
+    with ending():
+        try:
+            line = token_line(name, Role.parse(role), token)
+            if append_to is not None:
+                append_line(append_to, line)
+        except ValueError as error:
+            fail(str(error), EXIT_USAGE)
+    if append_to is not None:
+        typer.echo(token)
+        return
     typer.echo(f"token: {token}")
     typer.echo(f"line:  {line}")
 
