@@ -321,11 +321,13 @@ class JaxFunction:
                     f"{leaf.shape} for {place}",
                     hint="A call ends the Buffers that it is given for donate_argnums.",
                 )
-            if jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype:
+            canonical = jax.dtypes.canonicalize_dtype(leaf.dtype)
+            if canonical != leaf.dtype:
                 raise InvalidArgumentError(
                     f"{self._name}: a buffer must have a type that JAX has, got {leaf.shape} for "
                     f"{place}",
-                    hint="jax.config.update('jax_enable_x64', True) allows types of 64 bits.",
+                    hint=f"Upload array.astype('{canonical}'), or allow types of 64 bits by "
+                    "jax.config.update('jax_enable_x64', True).",
                 )
             return
         try:

@@ -344,6 +344,8 @@ def test_an_argument_that_is_no_array_is_named(client: xc.Client, name: str) -> 
     with pytest.raises((ArgumentTypeError, InvalidArgumentError), match=re.escape(said)) as caught:
         call(remote, client)
     assert caught.value.message.startswith("first_of: ")
+    if name == "64 bits":
+        assert caught.value.hint.startswith("Upload array.astype('float32')")
 
 
 def test_errors_of_the_function_are_its_own(client: xc.Client) -> None:
