@@ -46,6 +46,12 @@ MALLOC_TUNING = EnvironmentVariable(
     "XLA_SERVICE_MALLOC_TUNING",
     "0 leaves malloc alone; it counts before the first thread starts, in clients too",
 )
+# gRPC's own, which counts before gRPC is initialised.
+GRPC_LOG = EnvironmentVariable(
+    "GRPC_VERBOSITY",
+    "NONE by default: lines of gRPC's own are no JSON, and any client can cause them; ERROR and "
+    "INFO show them, as of TLS handshakes that failed (gRPC)",
+)
 # Open MPI's own, which mpirun or its user sets.
 FAULT_TOLERANCE = EnvironmentVariable(
     "OMPI_MCA_mpi_ft_enable", "1 if processes survive the end of another (Open MPI)"
@@ -64,6 +70,6 @@ WORK_QUEUES = EnvironmentVariable(
 
 VARIABLES = (
     *(CPU_NAME, CPU_FEATURES, STATE_HOME, CACHE_HOME, RUNTIME_DIRECTORY, MALLOC_TUNING),
-    *(FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY, WORK_QUEUES),
+    *(GRPC_LOG, FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY, WORK_QUEUES),
 )
 """All of them, in the order of the page."""
