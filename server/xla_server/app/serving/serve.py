@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_host.environment_variables import GRPC_LOG
 from xla_server.app.endings import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -56,7 +55,6 @@ def serve(
     gc.disable()
     with ending():
         settings = load_settings(flags | {"listen": flags["listen"] or None}, config)
-    GRPC_LOG.set_default("NONE")
     # These modules load most of the server; a wrong option is reported before they are loaded.
     from xla_server.app.serving.lifecycle import PlatformError, run_until_signalled
     from xla_server.rpc.listeners import CannotListenError
