@@ -305,27 +305,27 @@ class JaxFunction:
         for (first, *rest), leaf in paths.tree_leaves_with_path(passed):
             self._require_array(f"{first.key}{paths.keystr(tuple(rest))}", leaf)
 
-    def _require_array(self, place: str, leaf: Any) -> None:
+    def _require_array(self, path: str, leaf: Any) -> None:
         """Raise the error of a leaf of the arguments that no call takes."""
         jax = jax_module()
         if isinstance(leaf, jax.core.Tracer):
             raise ArgumentTypeError(
                 f"{self._name}: a function on a server must be called with values, got a traced "
-                f"{leaf.aval} for {place}",
+                f"{leaf.aval} for {path}",
                 hint="Transform first: client.jit(jax.grad(f)), client.jit(jax.vmap(f)).",
             )
         if isinstance(leaf, Buffer) and leaf.shape.is_array:
             if leaf.is_deleted:
                 raise InvalidArgumentError(
                     f"{self._name}: a buffer must be alive to be used, got the deleted "
-                    f"{leaf.shape} for {place}",
+                    f"{leaf.shape} for {path}",
                     hint="A call ends the Buffers that it is given for donate_argnums.",
                 )
             canonical = jax.dtypes.canonicalize_dtype(leaf.dtype)
             if canonical != leaf.dtype:
                 raise InvalidArgumentError(
                     f"{self._name}: a buffer must have a type that JAX has, got {leaf.shape} for "
-                    f"{place}",
+                    f"{path}",
                     hint=f"Upload array.astype('{canonical}'), or allow types of 64 bits by "
                     "jax.config.update('jax_enable_x64', True).",
                 )
@@ -335,7 +335,7 @@ class JaxFunction:
         except (TypeError, ValueError):  # a ValueError for a Buffer that is a tuple
             raise ArgumentTypeError(
                 f"{self._name}: an argument must be an array, a number or a tree of them, got "
-                f"{type(leaf).__name__} for {place}",
+                f"{type(leaf).__name__} for {path}",
                 hint="static_argnames=... passes other values, which must be hashable.",
             ) from None
 
