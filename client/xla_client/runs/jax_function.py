@@ -256,7 +256,8 @@ class JaxFunction:
             passed = inspect.BoundArguments(self._signature, OrderedDict(arrays, **values))
             return self._function(*passed.args, **passed.kwargs)
 
-        signature = inspect.Signature(inspect.Parameter(each, _BY_NAME) for each in sorted(names))
+        parameters = [inspect.Parameter(each, _BY_NAME) for each in sorted(names)]
+        signature = inspect.Signature(parameters)
         function.__name__ = self._name
         function.__dict__.update(__wrapped__=self._function, __signature__=signature)
         return function
