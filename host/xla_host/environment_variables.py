@@ -49,8 +49,8 @@ MALLOC_TUNING = EnvironmentVariable(
 # gRPC's own, which counts before gRPC is initialised.
 GRPC_LOG = EnvironmentVariable(
     "GRPC_VERBOSITY",
-    "NONE by default: lines of gRPC's own are no JSON, and any client can cause them; ERROR and "
-    "INFO show them, as of TLS handshakes that failed (gRPC)",
+    "what gRPC writes into the log, NONE by default, as its lines are no JSON and any client can "
+    "cause them; ERROR and INFO show them, as of failed TLS handshakes (gRPC)",
 )
 # Open MPI's own, which mpirun or its user sets.
 FAULT_TOLERANCE = EnvironmentVariable(
