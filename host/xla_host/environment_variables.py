@@ -49,8 +49,8 @@ MALLOC_TUNING = EnvironmentVariable(
 # gRPC's own, which counts before gRPC is initialised.
 GRPC_LOG = EnvironmentVariable(
     "GRPC_VERBOSITY",
-    "what gRPC writes into the log, NONE by default, as its lines are no JSON and any client can "
-    "cause them; ERROR and INFO show them, as of failed TLS handshakes (gRPC)",
+    "the severity of gRPC's lines in the log, NONE by default, as they are no JSON and any client "
+    "can cause them; ERROR and INFO show them, as of failed TLS handshakes (gRPC)",
 )
 # Open MPI's own, which mpirun or its user sets.
 FAULT_TOLERANCE = EnvironmentVariable(
