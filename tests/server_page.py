@@ -1,6 +1,5 @@
 """`make options`: write the tables of options and of other variables on docs/SERVER.md."""
 
-import enum
 import re
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,12 @@ from xla_server.app.options.settings import Settings, default_text, notation
 PATH = Path(__file__).parents[1] / "docs" / "SERVER.md"
 _TABLE = re.compile(r"^\| option \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)
 _VARIABLES = re.compile(r"^\| variable \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)
-_KINDS = {int: "integer", float: "number", bool: "switch", str: "text", tuple[str, ...]: "names"}
 
 
 def _value(name: str) -> str:
     """Return the type, unit and bounds of a field."""
     field = Settings.model_fields[name]
-    kind: Any = field.annotation
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return ", ".join(kind)
-    written = notation(name)
-    text = "seconds" if name.endswith("_seconds") else _KINDS[kind]
-    text = text if written is None else written.replace("|", " or ")
+    text = notation(name).replace("|", " or ")
     signs: dict[type, Any] = {Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le")}
     bounds = [
         f"{signs[type(each)][0]} {getattr(each, signs[type(each)][1])}"

@@ -46,6 +46,12 @@ MALLOC_TUNING = EnvironmentVariable(
     "XLA_SERVICE_MALLOC_TUNING",
     "0 leaves malloc alone; it counts before the first thread starts, in clients too",
 )
+# gRPC's own, which counts before gRPC is initialised.
+GRPC_LOG = EnvironmentVariable(
+    "GRPC_VERBOSITY",
+    "the severity of gRPC's lines in the log, NONE by default, as they are no JSON and any client "
+    "can cause them; ERROR and INFO show them, as of failed TLS handshakes (gRPC)",
+)
 # Open MPI's own, which mpirun or its user sets.
 FAULT_TOLERANCE = EnvironmentVariable(
     "OMPI_MCA_mpi_ft_enable", "1 if processes survive the end of another (Open MPI)"
@@ -56,12 +62,6 @@ ONE_SIDED_COMPONENT = EnvironmentVariable(
 WINDOW_DIRECTORY = EnvironmentVariable(
     "OMPI_MCA_osc_sm_backing_directory", "the directory of memory that ranks share (Open MPI)"
 )
-# grpc's own, which its users know.
-GRPC_VERBOSITY = EnvironmentVariable(
-    "GRPC_VERBOSITY",
-    "ERROR, INFO or DEBUG for grpc's own log: lines of text, as many as clients cause; "
-    "NONE by default (grpc)",
-)
 # The driver's own.
 WORK_QUEUES = EnvironmentVariable(
     "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -70,6 +70,6 @@ WORK_QUEUES = EnvironmentVariable(
 
 VARIABLES = (
     *(CPU_NAME, CPU_FEATURES, STATE_HOME, CACHE_HOME, RUNTIME_DIRECTORY, MALLOC_TUNING),
-    *(FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY, GRPC_VERBOSITY, WORK_QUEUES),
+    *(GRPC_LOG, FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY, WORK_QUEUES),
 )
 """All of them, in the order of the page."""

@@ -6,7 +6,7 @@ widest of its numbers. If a list also has values of numpy, numpy's rules of prom
 type is known, as that of a parameter, Python's numbers take that one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,9 @@ def _kind_of(element_type: ElementType) -> str:
     return "b" if element_type is ElementType.PRED else "i"
 
 
+_TREE_HINT = "jax.tree.map(client.to_device, tree) uploads each array of a tree."
+
+
 def as_array(value: Any) -> Array:
     """Return the array of a value of unknown type: the rule at the head of this module.
 
@@ -128,7 +131,8 @@ def as_array(value: Any) -> Array:
     if array.dtype.kind not in _OF_KIND:
         raise ArgumentTypeError(
             f"a value must be a number or an array of numbers, got {value!r:.80} "
-            f"({type(value).__name__})"
+            f"({type(value).__name__})",
+            hint=_TREE_HINT if isinstance(value, Mapping) else "",
         )
     leaves = _leaves(value) if isinstance(value, list | tuple) else ()
     known = {leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray | np.generic)}

@@ -1,9 +1,10 @@
 """Programs of functions of JAX: traced for the types of their arguments, and lowered."""
 
 import dataclasses
+import functools
 import importlib
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,21 +48,24 @@ def jax_module() -> Any:
 
 
 def jax_program(
-    function: Callable[..., Any], kinds: Sequence[JaxType], donated: Collection[int]
+    function: Callable[..., Any], arguments: Mapping[str, Any], donated: Collection[str]
 ) -> JaxProgram:
     """Return the program of a function of arrays, for CPUs.
 
     Args:
-        function: The function, which returns a tree of arrays. Large arrays that it closes over
-            become parameters, but those of a `jax.jit` inside of it remain constants.
-        kinds: The types of its arguments.
-        donated: The numbers of the arguments that are donated.
+        function: The function, which takes arguments by name and returns a tree of arrays. Large
+            arrays that it closes over become parameters, but those of a `jax.jit` inside of it
+            remain constants.
+        arguments: The arguments: trees of `jax.ShapeDtypeStruct`. Their arrays, in the order of
+            `jax.tree.leaves(arguments)`, are the other parameters.
+        donated: The names of the arguments that are donated.
 
     Returns:
         The program.
     """
     jax = jax_module()
-    traced = _traced(function, kinds, donated)
+    jit = functools.partial(jax.jit, keep_unused=True, donate_argnames=tuple(donated))
+    traced = jit(function).trace(**arguments)
     closed, tree = traced.jaxpr, jax.tree.structure(traced.out_info)
     numbers, large = [], []
     for number, constant in enumerate(closed.consts):
@@ -73,15 +77,15 @@ def jax_program(
             large.append(constant if isinstance(constant, jax.Array) else np.array(constant))
     if large:
 
-        def of_constants(*leaves: Any) -> Any:
+        def of_constants(*parameters: Any, **named: Any) -> Any:
             filled = list(closed.consts)
-            for number, constant in zip(numbers, leaves, strict=False):
-                filled[number] = constant
-            return jax.core.eval_jaxpr(closed.jaxpr, filled, *leaves[len(large) :])
+            for number, parameter in zip(numbers, parameters, strict=True):
+                filled[number] = parameter
+            return jax.core.eval_jaxpr(closed.jaxpr, filled, *jax.tree.leaves(named))
 
         of_constants.__name__ = traced.fun_name
-        moved = [len(large) + number for number in donated]
-        traced = _traced(of_constants, [*map(jax_type, large), *kinds], moved)
+        structs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in large]
+        traced = jit(of_constants).trace(*structs, **arguments)
     return JaxProgram(
         as_computation(traced.lower(lowering_platforms=("cpu",))),
         large,
@@ -94,14 +98,6 @@ def jax_program(
 def jax_type(value: Any) -> JaxType:
     """Return the type of a value of JAX or numpy."""
     return tuple(value.shape), value.dtype, getattr(value, "weak_type", False)
-
-
-def _traced(
-    function: Callable[..., Any], kinds: Sequence[JaxType], donated: Collection[int]
-) -> Any:
-    jax = jax_module()
-    values = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds]
-    return jax.jit(function, keep_unused=True, donate_argnums=tuple(donated)).trace(*values)
 
 
 def _is_extended(dtype: Any) -> bool:

@@ -232,22 +232,35 @@ class JaxFunction:
         ]
         versions = self._versions((tuple(kinds), tree, statics, settings))
         if not versions:
-
-            def function(*leaves: Any) -> Any:
-                values = {name: value for name, _, value in statics}
-                passed = inspect.BoundArguments(
-                    self._signature, OrderedDict(tree.unflatten(leaves), **values)
-                )
-                return self._function(*passed.args, **passed.kwargs)
-
-            function.__name__ = self._name
-            numbered = tree.unflatten(range(len(kinds)))
-            donated = self._flatten([numbered[name] for name in self._donated & numbered.keys()])[0]
-            program = jax_program(function, kinds, donated)
+            arrays = tree.unflatten(
+                jax_module().ShapeDtypeStruct(shape, dtype, weak_type=weak)
+                for shape, dtype, weak in kinds
+            )
+            donated = self._donated & arrays.keys()
+            program = jax_program(self._of_arrays(statics, arrays), arrays, donated)
             program.constants[:] = map(self._constant, program.constants)
             executable = self._client.compile(program.computation, mesh=self._mesh)
             versions.append((executable, program))
         return versions[0]
+
+    def _of_arrays(
+        self, statics: Iterable[tuple[str, type, Any]], names: Iterable[str]
+    ) -> Callable[..., Any]:
+        """Return the function of its arrays, by these names, with values for static arguments.
+
+        Errors of JAX name its parameters and the line where it is defined.
+        """
+        values = {name: value for name, _, value in statics}
+
+        def function(**arrays: Any) -> Any:
+            passed = inspect.BoundArguments(self._signature, OrderedDict(arrays, **values))
+            return self._function(*passed.args, **passed.kwargs)
+
+        parameters = [inspect.Parameter(each, _BY_NAME) for each in sorted(names)]
+        signature = inspect.Signature(parameters)
+        function.__name__ = self._name
+        function.__dict__.update(__wrapped__=self._function, __signature__=signature)
+        return function
 
     def _constant(self, value: Any) -> _Constant:
         """Return the constant of an array, which programs share; those of numpy by their bits."""
@@ -293,27 +306,29 @@ class JaxFunction:
         for (first, *rest), leaf in paths.tree_leaves_with_path(passed):
             self._require_array(f"{first.key}{paths.keystr(tuple(rest))}", leaf)
 
-    def _require_array(self, place: str, leaf: Any) -> None:
+    def _require_array(self, path: str, leaf: Any) -> None:
         """Raise the error of a leaf of the arguments that no call takes."""
         jax = jax_module()
         if isinstance(leaf, jax.core.Tracer):
             raise ArgumentTypeError(
                 f"{self._name}: a function on a server must be called with values, got a traced "
-                f"{leaf.aval} for {place}",
+                f"{leaf.aval} for {path}",
                 hint="Transform first: client.jit(jax.grad(f)), client.jit(jax.vmap(f)).",
             )
         if isinstance(leaf, Buffer) and leaf.shape.is_array:
             if leaf.is_deleted:
                 raise InvalidArgumentError(
                     f"{self._name}: a buffer must be alive to be used, got the deleted "
-                    f"{leaf.shape} for {place}",
+                    f"{leaf.shape} for {path}",
                     hint="A call ends the Buffers that it is given for donate_argnums.",
                 )
-            if jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype:
+            canonical = jax.dtypes.canonicalize_dtype(leaf.dtype)
+            if canonical != leaf.dtype:
                 raise InvalidArgumentError(
                     f"{self._name}: a buffer must have a type that JAX has, got {leaf.shape} for "
-                    f"{place}",
-                    hint="jax.config.update('jax_enable_x64', True) allows types of 64 bits.",
+                    f"{path}",
+                    hint=f"Upload array.astype('{canonical}'), or allow types of 64 bits by "
+                    "jax.config.update('jax_enable_x64', True).",
                 )
             return
         try:
@@ -321,7 +336,7 @@ class JaxFunction:
         except (TypeError, ValueError):  # a ValueError for a Buffer that is a tuple
             raise ArgumentTypeError(
                 f"{self._name}: an argument must be an array, a number or a tree of them, got "
-                f"{type(leaf).__name__} for {place}",
+                f"{type(leaf).__name__} for {path}",
                 hint="static_argnames=... passes other values, which must be hashable.",
             ) from None
 

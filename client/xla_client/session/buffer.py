@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -25,14 +25,28 @@ _MESSAGE_BYTES = 1 << 18
 """Largest value, in bytes, that coroutines fetch in one message; others are fetched in a thread."""
 
 
+def _comparison(compare: Callable[[Any, Any], Any]) -> Any:
+    """Return the method by which a Buffer is compared with a number, as its array of numpy is.
+
+    Other objects compare themselves with it, as arrays of numpy do.
+    """
+
+    def compared(buffer: "Buffer", other: object) -> Any:
+        is_number = isinstance(other, int | float | complex)
+        return compare(buffer.__array__(), other) if is_number else NotImplemented
+
+    return compared
+
+
 @parameter_class
 class Buffer:
     """A value on a device of the server.
 
     It is freed by `delete`, some time after it is garbage collected, or when its client closes.
     Each access to its elements fetches the whole value: `float(buffer)`, `f"{buffer:.3f}"`,
-    `buffer[0]`, `for row in buffer`, `np.asarray(buffer)`. Its shape, `dtype`, `ndim`, `size` and
-    `nbytes` are known here. `==` tells whether two Buffers are one object, not equal values.
+    `buffer[0]`, `buffer < 1`, `for row in buffer`, `np.asarray(buffer)`. Its shape, `dtype`,
+    `ndim`, `size` and `nbytes` are known here. `==` compares elements with a number or an array;
+    of two Buffers it tells whether they are one object.
 
     Attributes:
         jax_type: Its type in JAX if a function of `Client.jit` returned it, else None: dimensions,
@@ -266,6 +280,14 @@ class Buffer:
     def __bool__(self) -> bool:
         """Return the truth of the one element; raises ValueError for several, as numpy does."""
         return bool(self.__array__())
+
+    __eq__ = _comparison(operator.eq)
+    __ne__ = _comparison(operator.ne)
+    __lt__ = _comparison(operator.lt)
+    __le__ = _comparison(operator.le)
+    __gt__ = _comparison(operator.gt)
+    __ge__ = _comparison(operator.ge)
+    __hash__ = object.__hash__
 
     def __len__(self) -> int:
         if self._shape.is_tuple:

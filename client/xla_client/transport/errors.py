@@ -27,6 +27,10 @@ _NO_SERVER_HINT = (
     "is the server up (xla-server serve), and do both ends agree about TLS? connect_timeout=30 "
     "waits for one that is starting"
 )
+_AWAY_HINT = (
+    "The client connects again by itself, at most a second after the server listens: repeat the "
+    "call then."
+)
 _TLS_HINTS = {
     "WRONG_VERSION_NUMBER": "the server speaks plaintext: leave TLS out, or turn it on there "
     "(--tls-cert-file, --tls-self-signed)",
@@ -68,8 +72,14 @@ def cut_off(rpc: str, reason: str) -> CutOffError:
 def error_of(rpc: str, code: int, message: str, details: status_pb2.Status | None) -> XlaError:
     """Return the exception that the server raised, or one for a failure of the connection."""
     known = StatusCode(code)
-    if known is StatusCode.UNAVAILABLE and details is None and _CUT_OFF.search(message):
-        return cut_off(rpc, message)
+    if known is StatusCode.UNAVAILABLE and details is None:
+        if _CUT_OFF.search(message):
+            return cut_off(rpc, message)
+        return UnavailableError(
+            f"{rpc}: a server must listen at the target, got no answer: {message}",
+            op=rpc,
+            hint=_AWAY_HINT,
+        )
     kind = ERROR_BY_CODE.get(known, UnknownError)
     message = message or known.name
     if known is StatusCode.DEADLINE_EXCEEDED and details is None:

@@ -7,6 +7,7 @@ import importlib.util
 import sys
 
 from xla_contract import server_extra
+from xla_host.environment_variables import GRPC_LOG
 
 _EXIT_USAGE = 2
 """Exit status of a command line that cannot be used, by convention of argparse and the shell."""
@@ -14,7 +15,7 @@ _EXIT_USAGE = 2
 
 def main() -> None:
     """Run the command of xla-server that this process's arguments name."""
-    _require_extra("xla-server")
+    _begin("xla-server")
     from xla_server.app.commands import app
 
     app(prog_name="xla-server")
@@ -22,13 +23,14 @@ def main() -> None:
 
 def run_main() -> None:
     """Run xla-run with this process's arguments."""
-    _require_extra("xla-run")
+    _begin("xla-run")
     from xla_server.app.run_tool.command import app
 
     app(prog_name="xla-run")
 
 
-def _require_extra(program: str) -> None:
+def _begin(program: str) -> None:
+    """Exit if the extra is missing; keep gRPC from writing lines of its own."""
     missing = [name for name in server_extra.MODULES if not _is_installed(name)]
     if missing:
         sys.stderr.write(
@@ -36,6 +38,7 @@ def _require_extra(program: str) -> None:
             f"{server_extra.INSTALL}\n"
         )
         sys.exit(_EXIT_USAGE)
+    GRPC_LOG.set_default("NONE")
 
 
 def _is_installed(name: str) -> bool:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from xla_server.app.calling.credentials import CREDENTIAL_FLAGS, checked_target, credentials_for
-from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ending, fail
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ending, fail, with_hint
 from xla_server.app.options.flags import with_flags
 
 Target: TypeAlias = Annotated[str, typer.Option(help="address of the server")]
@@ -91,7 +91,7 @@ def _serve() -> None:
 @with_flags(CREDENTIAL_FLAGS)
 def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **flags: Any) -> None:
     """Exit 0 when the server at the target serves, else 1. No token is needed, and none is sent."""
-    from xla_server.app.calling.remote import open_channel
+    from xla_server.app.calling.remote import connection_hint, open_channel
     from xla_server.rpc.health_check import health_fault
 
     with ending():
@@ -99,23 +99,34 @@ def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **flags: A
         credentials = credentials_for(target, flags | {"insecure": True})
         fault = health_fault(target, timeout, lambda _: open_channel(target, credentials, timeout))
     if fault:
-        fail(f"{target} does not serve: {' '.join(fault.split())}", EXIT_FAILED)
+        hint = connection_hint(fault)
+        fail(f"{target} does not serve: {with_hint(fault, hint)}", EXIT_FAILED)
 
 
 @app.command(name="token")
 def make_token(
     name: Annotated[str, typer.Argument(help="the identity that the token is for")],
     role: Annotated[RoleName, typer.Option(help="what the caller may do")] = RoleName.USER,
+    append_to: Annotated[
+        Path | None,
+        typer.Option(help="append the line to this file, and print the token alone"),
+    ] = None,
 ) -> None:
     """Make a bearer token, and the line of --token-file that lets it in."""
     from xla_server.identity.identity import Role
-    from xla_server.identity.tokens import new_token, token_line
+    from xla_server.identity.tokens import append_line, new_token, token_line
 
     token = new_token()
-    try:
-        line = token_line(name, Role.parse(role), token)
-    except ValueError as error:
-        fail(str(error), EXIT_USAGE)
+    with ending():
+        try:
+            line = token_line(name, Role.parse(role), token)
+            if append_to is not None:
+                append_line(append_to, line)
+        except ValueError as error:
+            fail(str(error), EXIT_USAGE)
+    if append_to is not None:
+        typer.echo(token)
+        return
     typer.echo(f"token: {token}")
     typer.echo(f"line:  {line}")
 

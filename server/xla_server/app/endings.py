@@ -28,8 +28,12 @@ def fail(message: str, code: int, program: str = PROGRAM) -> NoReturn:
 
 def one_line(error: XlaError) -> str:
     """Return the message of an XlaError, and its hint, in one line."""
-    hint = f" ({error.hint})" if error.hint else ""
-    return " ".join(f"{error.message}{hint}".split())
+    return with_hint(error.message, error.hint)
+
+
+def with_hint(message: str, hint: str) -> str:
+    """Return a message, and a hint if there is one, in one line."""
+    return " ".join(f"{message} ({hint})".split() if hint else message.split())
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from collections.abc import Sequence
@@ -58,6 +59,21 @@ def token_line(name: str, role: Role, token: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"a name must match {_NAME.pattern}, got {name!r:.140}")
     return f"{name} {role.name.lower()} sha256:{digest_of(token).hex()}"
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line to a token file, which only this user may read if it is made for it.
+
+    Raises ValueError if the file with the line is no token file, and OSError.
+    """
+    known = path.read_bytes() if path.exists() else b""
+    added = b"\n" * (known[-1:] not in (b"", b"\n")) + f"{line}\n".encode()
+    try:
+        parse_tokens(known + added)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as file:
+        file.write(added)
 
 
 def parse_tokens(data: bytes) -> Tokens:

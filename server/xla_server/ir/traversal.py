@@ -8,10 +8,10 @@ from xla_server.ir.module import HloComputation
 T = TypeVar("T")
 
 
-def reached(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
+def reached(roots: Iterable[T], successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
     """Yield the roots and all nodes reachable from them, each once.
 
-    The function `behind` returns the successors of a node; it is called after the node is yielded.
+    `successors` is called for a node after the node is yielded.
     """
     found: set[T] = set()
     waiting = list(roots)
@@ -20,10 +20,10 @@ def reached(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[
         if node not in found:
             found.add(node)
             yield node
-            waiting += behind(node)
+            waiting += successors(node)
 
 
-def in_post_order(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
+def in_post_order(roots: Iterable[T], successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
     """Yield the roots and all nodes reachable from them, each once and after its successors."""
     found: set[T] = set()
     waiting = [(root, False) for root in reversed([*roots])]
@@ -34,7 +34,7 @@ def in_post_order(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Ite
         elif node not in found:
             found.add(node)
             waiting.append((node, True))
-            waiting += [(part, False) for part in reversed([*behind(node)])]
+            waiting += [(part, False) for part in reversed([*successors(node)])]
 
 
 def callees_first(roots: Iterable[HloComputation]) -> Iterator[HloComputation]:

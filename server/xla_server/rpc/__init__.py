@@ -9,9 +9,3 @@
 - `decode/`: messages to records; nothing below this package imports the generated messages.
 - `errors`: the statuses that clients get; `grpc_internals`: all private interfaces of grpc.
 """
-
-from xla_host.environment_variables import GRPC_VERBOSITY
-
-# grpc reads it when it is imported. Clients choose how many lines grpc would log, such as one for
-# each compressed call, and no limit of the server's log would hold for them.
-GRPC_VERBOSITY.set_default("NONE")

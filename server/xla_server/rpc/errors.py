@@ -55,7 +55,7 @@ def _memory_error(context: str, subject: str, op: str) -> ResourceExhaustedError
     return ResourceExhaustedError(
         f"{context}the server ran out of memory in this {subject}",
         op=op,
-        hint="Unregister values that are no longer needed, or use smaller ones.",
+        hint="Free values that are no longer needed, or use smaller ones.",
     )
 
 

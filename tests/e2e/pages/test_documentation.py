@@ -141,7 +141,7 @@ def test_no_page_names_an_option_of_the_server_that_is_not_there(page: Path) -> 
     options |= {"config", "no-prepare"}
     # Options of the other commands, and of other programs.
     options |= {"dump-to", "run", "profile", "target", "timeout", "help", "build", "list"}
-    options |= {"capability", "gpus", "ordinal", "from-file"}
+    options |= {"capability", "gpus", "ordinal", "from-file", "append-to"}
     options |= {"ca-file", "role", "version", "json", "cert-file", "key-file", "fingerprint", "tls"}
     options |= {"input", "output", "random", "compare", "time", "editable"}
     options |= {"replicas", "partitions"}

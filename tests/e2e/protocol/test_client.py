@@ -250,5 +250,5 @@ def test_deadline_and_cancellation_stop_the_run(client):
 
 
 def test_local_says_why_the_server_did_not_start():
-    with pytest.raises(xc.UnavailableError, match="feed_items: Input should be greater"):
+    with pytest.raises(xc.UnavailableError, match="feed_items: must be greater than"):
         xc.Local(feed_items=-1).start()

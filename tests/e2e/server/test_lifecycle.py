@@ -50,6 +50,16 @@ def test_the_ready_line_says_where_and_what(tmp_path):
             assert json.loads(line)["level"] == "info"
 
 
+def test_a_call_that_grpc_refuses_writes_no_line_into_the_log(tmp_path):
+    with start_server(tmp_path, "--platform", "interpreter", forked=False) as server:
+        refused = pytest.raises(grpc.RpcError, match="Compression algorithm 'gzip' is disabled")
+        compressed = grpc.Compression.Gzip
+        with grpc.insecure_channel(server.address, compression=compressed) as channel, refused:
+            channel.unary_unary("/xla.XlaService/GetShape")(bytes(1 << 10), timeout=60)
+        for line in server.log.read_text().splitlines():
+            assert json.loads(line)["level"] == "info"
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_an_idle_server_ends_it_with_0(tmp_path, signum):
     with start_server(tmp_path, forked=False) as server:

@@ -1,10 +1,18 @@
 import hashlib
+import stat
 from pathlib import Path
 
 import pytest
 
 from xla_server.identity.identity import Role
-from xla_server.identity.tokens import digest_of, ensure_token, new_token, parse_tokens, token_line
+from xla_server.identity.tokens import (
+    append_line,
+    digest_of,
+    ensure_token,
+    new_token,
+    parse_tokens,
+    token_line,
+)
 from xla_server.identity.watched_file import CredentialsError
 
 TOKEN = "abcdefghijklmnop"
@@ -39,6 +47,21 @@ def test_the_line_of_a_token_lets_it_in_and_does_not_have_it():
     assert (found.name, found.role) == ("token:alice", Role.VIEWER)
     with pytest.raises(ValueError, match="a name must match"):
         token_line("a b", Role.USER, token)
+
+
+def test_lines_are_appended_to_a_file_that_stays_one_of_tokens(tmp_path: Path):
+    path = tmp_path / "tokens"
+    append_line(path, f"alice user {TOKEN}1")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_bytes(path.read_bytes() + b"# the last line has no end")
+    append_line(path, f"bob viewer {TOKEN}2")
+    before = path.read_text()
+    assert before.splitlines()[::2] == [f"alice user {TOKEN}1", f"bob viewer {TOKEN}2"]
+    with pytest.raises(ValueError, match=r"tokens: line 4: all tokens of a name must have one"):
+        append_line(path, f"alice admin {TOKEN}3")
+    assert path.read_text() == before
+    with pytest.raises(OSError, match="No such file"):
+        append_line(tmp_path / "nowhere" / "tokens", f"alice user {TOKEN}")
 
 
 def test_a_name_may_have_several_tokens():

@@ -28,6 +28,12 @@ _ANY_SIZE: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 ]
+_HINTS = {
+    "WRONG_VERSION_NUMBER": "The server speaks plaintext: leave the flags of TLS out.",
+    "CERTIFICATE_VERIFY_FAILED": "Give --ca-file with the certificate's authority, or "
+    "--fingerprint as the server's log has it.",
+    "Socket closed": "If the server has TLS, give --fingerprint, --ca-file or --tls.",
+}
 _RPCS: dict[str, Rpc] = {rpc.name: rpc for each in (SERVICE, EXTENSION) for rpc in rpcs_of(each)}
 
 
@@ -81,12 +87,19 @@ class Remote:
             self._metadata.pop()
 
 
+def connection_hint(cause: str) -> str:
+    """Return the flags to change if there is no connection, by grpc's cause; empty if unknown."""
+    return next((hint for part, hint in _HINTS.items() if part in cause), "")
+
+
 def _error_of(error: Any, name: str, target: str) -> XlaError:
     code = StatusCode(error.code().value[0])
     message, hint = error.details() or code.name, ""
     status = rpc_status.from_call(error)
     if status is None and code is StatusCode.UNAVAILABLE:
-        return UnavailableError(f"no server answers at {target}: {message}")
+        return UnavailableError(
+            f"no server answers at {target}: {message}", hint=connection_hint(message)
+        )
     if status is None and code is StatusCode.UNIMPLEMENTED:
         return UnimplementedError(f"the server at {target} must have the rpc {name}: {message}")
     info = error_details_pb2.ErrorInfo()

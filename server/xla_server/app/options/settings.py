@@ -7,6 +7,7 @@ Precedence: flag, environment variable, TOML file, default.
 import dataclasses
 import enum
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,9 +125,9 @@ def _device_count(value: Any) -> Any:
     try:
         count = int(value)
     except (TypeError, ValueError):
-        return value
+        count = 0
     if count < 1:
-        raise ValueError("must be at least 1, or all")
+        raise ValueError(f"must be at least 1, or all, got {value!r:.200}")
     return count
 
 
@@ -393,16 +394,26 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
 
+_KINDS = {int: "integer", float: "number", bool: "switch", str: "text", tuple[str, ...]: "names"}
+"""Forms of values by type, where no other is more exact."""
+
+
 def is_size(name: str) -> bool:
     """Return whether a field of Settings is a number of bytes."""
     return SIZE in Settings.model_fields[name].metadata
 
 
-def notation(name: str) -> str | None:
-    """Return the notation of a field of Settings in help, if special: SIZE or N|all."""
+def notation(name: str) -> str:
+    """Return the form of a value of a field of Settings: SIZE, integer, none|mpi."""
+    field = Settings.model_fields[name]
+    kind: Any = field.annotation
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return "|".join(kind)
     if is_size(name):
         return "SIZE"
-    return "N|all" if DEVICES in Settings.model_fields[name].metadata else None
+    if DEVICES in field.metadata:
+        return "N|all"
+    return "seconds" if name.endswith("_seconds") else _KINDS[kind]
 
 
 def default_text(name: str) -> str:
@@ -439,7 +450,8 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
     variables = set(os.environ) - {CONFIG_VARIABLE}
     faults = unknown_variables(variables, ENVIRONMENT_PREFIX, known)
     if config is not None and not config.is_file():
-        faults.append(f"{config}: there is no such file")
+        fault = "must be a file, got a directory" if config.exists() else "there is no such file"
+        faults.append(f"{config}: {fault}")
         raise ConfigurationError("\n".join(faults))
     try:
         settings = WithFile(**{name: value for name, value in flags.items() if value is not None})
@@ -466,11 +478,18 @@ def _check_address(address: str) -> None:
         raise ValueError(f"the port must be below 65536, got {port}")
 
 
+_UNABLE = re.compile(r", unable to .*")
+"""The part of pydantic's messages that says no more than their rule."""
+
+
 def _sentence(fault: Any, flags: Mapping[str, Any], config: Path | None) -> str:
     """Return a sentence for a fault that pydantic found, with the origin of the value."""
     name = ".".join(map(str, fault["loc"][:1]))
     source = origin(name, flags, os.environ, ENVIRONMENT_PREFIX, config)
     if fault["type"] == "extra_forbidden":
         return f"{source}: there is no such option{nearest(name, Settings.model_fields)}"
-    reason = str(fault.get("ctx", {}).get("error", fault["msg"]))
-    return f"{source}: {reason} (got {fault['input']!r:.200})"
+    ours = fault.get("ctx", {}).get("error")
+    if ours is not None:
+        return f"{source}: {ours}"
+    rule = _UNABLE.sub("", fault["msg"]).replace("Input should be", "must be")
+    return f"{source}: {rule}, got {fault['input']!r:.200}"

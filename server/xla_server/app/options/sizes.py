@@ -28,7 +28,8 @@ def parse_size(value: Any) -> Any:
     found = _PATTERN.fullmatch(value.strip())
     factor = _UNITS.get(found[2].upper()) if found is not None else None
     if found is None or factor is None:
-        raise ValueError(RULE + _advice(found[2] if found is not None else ""))
+        advice = _advice(found[2] if found is not None else "")
+        raise ValueError(f"{RULE}{advice}, got {value!r:.200}")
     return int(Fraction(found[1]) * factor)
 
 

@@ -29,14 +29,10 @@ from xla_server.app.serving.logs import configure_logs
 
 def _flag_of(name: str) -> inspect.Parameter:
     """Return the flag for a field of Settings; its None leaves the option to the next source."""
-    kind: Any = Settings.model_fields[name].annotation
-    metavar = notation(name)
-    if metavar is not None:
-        # Settings reads it.
-        kind = str
-    elif kind == tuple[str, ...]:
-        kind = list[str] if name == "listen" else str
-    return flag(name, kind, described(name), metavar)
+    # Settings reads all values but these, so that wrong ones have the same sentences everywhere.
+    kinds: dict[Any, Any] = {bool: bool, tuple[str, ...]: list[str] if name == "listen" else str}
+    kind = kinds.get(Settings.model_fields[name].annotation, str)
+    return flag(name, kind, described(name), None if kind is bool else notation(name))
 
 
 @with_flags(map(_flag_of, Settings.model_fields))

@@ -16,19 +16,17 @@ from xla_server.target.gpu.properties import STATIC_SHARED_BYTES, WARP
 def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -> GridKernel | None:
     """Return one kernel for all of these; None if block sizes, shared memory or efforts conflict.
 
+    Nor is there one if a kernel has arrays on the stack, or statements beside its parallel loops.
     `numbers` has, for each kernel, the arguments that its buffers become. A kernel with barriers
     decides the number of threads of a block, and the others use the same.
     """
     fixed = {grid.threads for grid in grids if _meets_in_blocks(grid)}
     threads = max(fixed or {grid.threads for grid in grids})
     shared = sum(array.byte_size for grid in grids for array in grid.kernel.shared)
-    has_others = any(
-        grid.kernel.stack or len(grid.kernel.parts) < len(grid.kernel.body) for grid in grids
-    )
-    if len(fixed) > 1 or shared > STATIC_SHARED_BYTES or has_others:
-        return None
     efforts = {grid.kernel.effort for grid in grids}
-    if len(efforts) > 1:
+    if len(fixed) > 1 or shared > STATIC_SHARED_BYTES or len(efforts) > 1:
+        return None
+    if not all(_is_loops_alone(grid.kernel) for grid in grids):
         return None
     buffers: dict[int, Buffer] = {}
     arrays: list[SharedArray] = []
@@ -45,18 +43,23 @@ def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -
         own = _renamed(grid.kernel.parts, f"_{number}", known)
         body += [_moved(part, first, f"_{number}_{n}") for n, part in enumerate(own)]
         first += grid.kernel.items
-        rest = -first % threads
-        if rest and number < len(grids) - 1:
+        idle = -first % threads
+        if idle and number < len(grids) - 1:
             # The next kernel begins with a new block.
-            body.append(ParallelFor(Value(f"idle_{number}", Type.I64), rest, (), first))
-            first += rest
+            body.append(ParallelFor(Value(f"idle_{number}", Type.I64), idle, (), first))
+            first += idle
     ordered = tuple(buffers[number] for number in sorted(buffers))
     kernel = Kernel(ordered, (), tuple(body), efforts.pop(), tuple(arrays))
     bits = max(index_bits(first), *(grid.index_bits for grid in grids))
     return GridKernel(kernel, threads, bits)
 
 
+def _is_loops_alone(kernel: Kernel) -> bool:
+    return not kernel.stack and len(kernel.parts) == len(kernel.body)
+
+
 def _meets_in_blocks(grid: GridKernel) -> bool:
+    """Return whether the threads of a block meet at a barrier or share memory."""
     return bool(grid.kernel.shared) or any(part.group > WARP for part in grid.kernel.parts)
 
 

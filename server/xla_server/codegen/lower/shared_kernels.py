@@ -77,7 +77,7 @@ def _groups(members: Sequence[_T], key: Callable[[_T], Hashable]) -> list[list[_
 
 
 def _outline(kernel: Kernel) -> Hashable:
-    """Return what similar kernels have in common and is found in little time."""
+    """Return a key that similar kernels share and that costs little to compute."""
     statements = tuple(type(statement) for statement, _ in walk(kernel.body))
     return kernel.effort, len(kernel.buffers), statements
 
@@ -123,20 +123,26 @@ def _shared(
     kernel = dataclasses.replace(kernel, buffers=(*kernel.buffers, *buffers), body=body)
     changed: dict[Thunk, Thunk] = {}
     for member, thunks in members.items():
-        tables: list[Value] = []
-        for kind, some in names.items():
-            element, bits, form = _ARRAYS[kind]
-            tables.append(
-                Value(Shape.parse(f"{element}[{len(some)}]"), f"{thunks[0].name}.numbers")
-            )
-            array = np.array([numbers[member][name][1] for name in some], bits)
-            constants[tables[-1]] = array.view(form)
+        tables = _tables(names, numbers[member], thunks[0].name)
+        constants.update(tables)
         for each in thunks:
             arguments, reads = (*each.arguments, *tables), (*each.reads, *tables)
             changed[each] = dataclasses.replace(
                 each, kernel=kernel, arguments=arguments, reads=reads
             )
     return changed
+
+
+def _tables(
+    names: Mapping[Type, Sequence[str]], numbers: Mapping[str, _Number], thunk: str
+) -> dict[Value, Any]:
+    """Return the arrays of the numbers that one kernel's calls load, by their constants."""
+    tables: dict[Value, Any] = {}
+    for kind, some in names.items():
+        element, bits, form = _ARRAYS[kind]
+        value = Value(Shape.parse(f"{element}[{len(some)}]"), f"{thunk}.numbers")
+        tables[value] = np.array([numbers[name][1] for name in some], bits).view(form)
+    return tables
 
 
 class _Rewriter:

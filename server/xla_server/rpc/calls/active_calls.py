@@ -105,5 +105,6 @@ def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededErr
 def shutting_down(kind: type[UnavailableError] = UnavailableError) -> UnavailableError:
     """Return the error of calls that are refused, or ended, because the server shuts down."""
     return kind(
-        "the server is shutting down and ended the call", hint="Call again on another server."
+        "the server is shutting down and ended the call",
+        hint="Call again when it is back, or on another server.",
     )

@@ -72,7 +72,7 @@ class MemoryBudget:
         # If nothing is free, the error is that of the memory of all callers.
         if level is not None and used + byte_size <= limit:
             noun = "bytes on the devices"
-            hint = f"Unregister values that are no longer needed; they were for {purpose}."
+            hint = f"Free values that are no longer needed; they were for {purpose}."
             raise self._use.refusal(level, byte_size, noun, hint)
         if used + byte_size <= limit - spared:
             return
@@ -80,12 +80,12 @@ class MemoryBudget:
             raise ResourceExhaustedError(
                 f"uploads in progress leave {spared} of {limit} bytes on the devices to others, "
                 f"got {byte_size} bytes more for {purpose} with {used} in use",
-                hint="Unregister values that are no longer needed, or upload later.",
+                hint="Free values that are no longer needed, or upload later.",
             )
         raise ResourceExhaustedError(
             f"values may take {limit} bytes on the devices, got {byte_size} bytes more for "
             f"{purpose} with {used} in use",
-            hint="Unregister values that are no longer needed, or raise max_device_bytes.",
+            hint="Free values that are no longer needed, or raise max_device_bytes.",
         )
 
     def change(self, byte_size: int, caller: Caller, *, running: int = 0) -> None:

@@ -175,7 +175,7 @@ class ValueTable:
             raise ResourceExhaustedError(
                 f"values of a session may take {self.max_bytes} bytes on the devices, got "
                 f"{byte_size} bytes more for {purpose} with {use} in use",
-                hint="Unregister values that are no longer needed.",
+                hint="Free values that are no longer needed (Buffer.delete, Unregister).",
             )
 
     def get(self, handle: int) -> Buffer:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from xla_server.app.commands import app
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.mistakes import line_of, nearest, unknown_variables
 from xla_server.app.options.settings import load_settings
@@ -56,6 +58,20 @@ def test_a_wrong_value_is_reported_where_it_was_written(
         load_settings({}, config)
     with pytest.raises(ConfigurationError, match=r"^devices: .*got 'none'"):
         load_settings({"devices": "none"}, config)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--feed-items", "x"], "feed_items: must be a valid integer, got 'x'"),
+        (["--platform", "tpu"], "platform: must be 'interpreter', 'cpu' or 'cuda', got 'tpu'"),
+        (["--listen", "host"], "listen: must be HOST:PORT, [IPV6]:PORT or unix:PATH, got 'host'"),
+        (["--config", "/"], "/: must be a file, got a directory"),
+    ],
+)
+def test_a_wrong_flag_has_one_line_with_its_rule(flags: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(app, ["serve", *flags])
+    assert (result.exit_code, result.stderr) == (2, f"xla-server: {sentence}\n")
 
 
 def test_variables_that_kubernetes_sets_for_a_service_of_the_name_are_passed_over() -> None:

@@ -11,7 +11,7 @@ from xla_client.programs.jax_programs import JaxType, jax_module, jax_program
 from xla_client.runs.donation import donated_parameters
 from xla_contract.errors import UnimplementedError
 
-ROW: JaxType = ((300,), np.dtype(np.float32), False)
+ROW = jax.ShapeDtypeStruct((300,), np.float32)
 LARGE = np.arange(90000, dtype=np.float32).reshape(300, 300)
 KEY = jax.random.key(0)
 
@@ -22,7 +22,7 @@ def test_large_arrays_that_a_function_closes_over_come_first() -> None:
     def layer(unused: Any, x: Any) -> Any:
         return {"y": x @ matrix + small + LARGE[0]}
 
-    program = jax_program(layer, [ROW, ROW], [1])
+    program = jax_program(layer, {"unused": ROW, "x": ROW}, ["x"])
     assert program.constants == [matrix]
     assert str(program.computation.program_shape) == (
         "(p0: f32[300,300]{1,0}, p1: f32[300]{0}, p2: f32[300]{0}) -> f32[300]{0}"
@@ -41,13 +41,15 @@ def test_keys_stay_constants_and_arrays_in_loops_become_parameters() -> None:
         x, _ = jax.lax.scan(lambda x, _: (x @ matrix, None), x, None, length=2)
         return x + jax.random.uniform(keys[1])
 
-    program = jax_program(walk, [ROW], [])
+    program = jax_program(walk, {"x": ROW}, [])
     assert program.constants == [matrix]
 
 
 def test_types_that_elements_lack_are_stated() -> None:
     kinds: list[JaxType] = [((), KEY.dtype, False), ((), np.dtype(np.float32), True)]
-    program = jax_program(lambda key, x: (x, key, jnp.float32(x)), kinds, [])
+    values = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds]
+    arguments = dict(zip(("key", "x"), values, strict=True))
+    program = jax_program(lambda key, x: (x, key, jnp.float32(x)), arguments, [])
     assert program.dtypes == [None, np.float32]
     assert program.results == [*reversed(kinds), ((), np.float32, False)]
     assert str(program.computation.program_shape.result) == "(f32[], u32[2]{0}, f32[])"

@@ -344,6 +344,8 @@ def test_an_argument_that_is_no_array_is_named(client: xc.Client, name: str) -> 
     with pytest.raises((ArgumentTypeError, InvalidArgumentError), match=re.escape(said)) as caught:
         call(remote, client)
     assert caught.value.message.startswith("first_of: ")
+    if name == "64 bits":
+        assert caught.value.hint.startswith("Upload array.astype('float32')")
 
 
 def test_errors_of_the_function_are_its_own(client: xc.Client) -> None:
@@ -352,6 +354,17 @@ def test_errors_of_the_function_are_its_own(client: xc.Client) -> None:
         remote({"y": 1})
     with pytest.raises(TypeError, match="incompatible shapes"):
         client.jit(lambda x: x + jnp.ones(2))(ROW)
+
+
+def test_errors_of_jax_name_the_function_and_its_parameter(client: xc.Client) -> None:
+    def larger(tree: Any, *, bound: float) -> Any:
+        return bound if tree["x"] > bound else tree
+
+    line = larger.__code__.co_firstlineno
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        client.jit(larger)({"x": 1.0}, bound=2.0)
+    assert f"the function larger at {__file__}:{line} for jit" in str(caught.value)
+    assert "the values of the arguments bound and tree['x']" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,27 @@ def test_it_becomes_an_array_of_numpy_by_copying(either: xc.Client) -> None:
         np.asarray(pair)
 
 
+def test_it_is_compared_with_numbers_and_arrays_by_elements(either: xc.Client) -> None:
+    loss, row = either.to_device(np.float32(0.5)), either.to_device([1, 2])
+    assert loss == 0.5
+    assert loss != 1
+    assert loss < 1.0
+    assert not loss > np.float32(0.5)
+    assert loss >= 0.5
+    assert loss <= True
+    assert (row == 2).tolist() == [False, True]
+    assert (row != np.array([1, 1])).tolist() == [False, True]
+    assert (row > 1).tolist() == [False, True]
+    # Two Buffers are compared as objects, also in lists and sets.
+    assert row == row
+    assert row != either.to_device([1, 2])
+    assert [row, loss].index(loss) == 1
+    assert len({row, loss, row}) == 2
+    assert row != "text"
+    with pytest.raises(TypeError, match="not supported between instances"):
+        _ = row < row
+
+
 def test_an_array_that_was_asked_for_can_be_written(client: xc.Client) -> None:
     """numpy's protocol: with copy=True the array is the caller's own."""
     array = np.array(client.to_device(MATRIX))

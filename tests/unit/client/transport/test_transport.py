@@ -116,6 +116,14 @@ def test_no_server_listens():
         xla_client.connect("unix:/nowhere", connect_timeout=0.2)
 
 
+def test_a_call_while_no_server_listens_says_when_to_repeat_it():
+    transport = Transport("unix:/nowhere", credentials=None, metadata=(), timeout=None)
+    with pytest.raises(UnavailableError, match="GetShape: a server must listen at the") as caught:
+        transport.call("GetShape", xla_pb2.GetShapeRequest())
+    assert "repeat the call" in caught.value.hint
+    transport.close()
+
+
 def test_deadline_of_the_call_and_of_the_client():
     class Silent(grpc.GenericRpcHandler):
         def service(self, details):

@@ -108,3 +108,9 @@ def test_memory_is_shared_where_a_copy_is_not_wanted() -> None:
 def test_what_is_no_literal(value: Any, error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         as_literal(value)
+
+
+def test_a_tree_is_uploaded_array_by_array() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"got \{'w': 1\} \(dict\)") as caught:
+        as_literal({"w": 1})
+    assert "jax.tree.map" in caught.value.hint
