@@ -13,6 +13,7 @@ from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 from xla_server.custom_calls.target import CustomCallTarget
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.custom_calls.targets import (
+    allocate_buffer,
     approximate_topk,
     dynamic_sizes,
     partitioning_markers,
@@ -29,6 +30,7 @@ def builtin_targets() -> Iterator[CustomCallTarget]:
             for name, kernel in family.kernels(element).items():
                 yield kernel.target(f"lapack_{PREFIX[element]}{name}_ffi")
     yield perturbed_tridiagonal.TARGET
+    yield allocate_buffer.TARGET
     yield approximate_topk.TARGET
     yield from dynamic_sizes.TARGETS
     yield from portable.TARGETS

@@ -30,6 +30,12 @@ class CustomCallTarget:
     check: Check = accept
 
 
+def require_no_operands(instruction: HloInstruction) -> None:
+    """Raise ShapeError if the instruction has operands."""
+    if instruction.operands:
+        raise ShapeError(f"the target takes no values, got {len(instruction.operands)}")
+
+
 def require_result(instruction: HloInstruction, wanted: Shape) -> None:
     """Raise ShapeError unless the instruction declares the shape that the target gives."""
     if not instruction.shape.compatible(wanted):

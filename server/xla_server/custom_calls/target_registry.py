@@ -33,11 +33,18 @@ _NAME_SHOWN = 200
 it shows."""
 
 _OF_PYTHON = frozenset(
-    f"xla_{interface}python_{ending}"
-    for interface in ("", "buffer_", "ffi_", "ffi_partitioned_")
-    for ending in ("cpu_callback", "gpu_callback")
+    {
+        "CustomSPMDPartitioning",
+        "InspectSharding",
+        *(
+            f"xla_{interface}python_{ending}"
+            for interface in ("", "buffer_", "ffi_", "ffi_partitioned_")
+            for ending in ("cpu_callback", "gpu_callback")
+        ),
+    }
 )
-"""Targets that JAX writes for debug.print, pure_callback, io_callback and their like.
+"""Targets that JAX writes for debug.print, pure_callback, io_callback, custom_partitioning,
+debug.inspect_array_sharding and their like.
 
 The function exists in the process that lowered the program; the call has its number in a table
 there, or its address.
@@ -53,7 +60,8 @@ _GPU_HINT = (
 
 _REASON = (
     "calls a Python function of the process that made the program, which a server cannot reach; "
-    "leave debug.print, pure_callback and io_callback out of programs for it"
+    "leave debug.print, pure_callback, io_callback, custom_partitioning and "
+    "inspect_array_sharding out of programs for it"
 )
 
 

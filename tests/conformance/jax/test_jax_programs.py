@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.checked_evaluation import evaluate_checked
+from tests.conformance.oracle import evaluated, run_on_xla
 from tests.corpus.jax.cases import CASES, Case
 from tests.corpus.jax.programs import lower
 from xla_contract.stubs import hlo_pb2
@@ -19,6 +20,7 @@ OFFERED = (
     *("elementwise", "gather", "random_bits", "random_threefry", "reduce", "reduce_window"),
     *("scatter", "slices", "sort", "while_loop", "scan", "mlp_train_step", "cnn_train_step"),
 )
+X = np.arange(4, dtype=np.float32)
 PROGRAMS: dict[str, Callable[[], Case]] = {name: CASES[name] for name in OFFERED}
 
 
@@ -27,6 +29,19 @@ def outputs_of(proto: hlo_pb2.HloModuleProto, arguments: list[Any]) -> list[Any]
     verify(module)
     result = evaluate_checked(module, arguments)
     return list(result) if isinstance(result, tuple) else [result]
+
+
+def filled(x: Any) -> Any:
+    import jax
+
+    return jax.lax.dynamic_update_slice(jax.lax.empty((4,), x.dtype), x, (0,))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+def test_an_empty_array_is_filled_whatever_platform_a_program_is_for(platform: str) -> None:
+    proto = hlo_pb2.HloModuleProto.FromString(lower(filled, X, platform=platform))
+    for found in (evaluated(proto, [X]), run_on_xla(proto, [X])):
+        np.testing.assert_array_equal(found, [X])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -59,6 +59,13 @@ def test_an_unknown_target_is_reported_with_names_near_it() -> None:
     assert len(str(caught.value)) < 400
 
 
+@pytest.mark.parametrize("target", ["CustomSPMDPartitioning", "InspectSharding"])
+def test_calls_of_a_partitioner_s_functions_are_refused_with_the_reason(target: str) -> None:
+    message = f'^custom-call %root: target "{target}" calls a Python function of the process'
+    with pytest.raises(UnimplementedError, match=message):
+        call(BUILTIN, target, "f32[2]", np.zeros(2, np.float32), config=b"139872")
+
+
 def test_random_states_follow_each_other() -> None:
     states = [call(BUILTIN, "RandomState", "u64[2]") for _ in range(2)]
     assert not np.any(states[0] == states[1])

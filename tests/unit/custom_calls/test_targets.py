@@ -8,6 +8,7 @@ import pytest
 from tests.corpus.single_op import result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.control.custom_call import CustomCallAttributes
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
@@ -34,6 +35,7 @@ def call(target: str, shape: str, *operands: Any, config: str = "") -> Any:
         ("Eigh", "(f32[2,2], f32[2])", "what", "Eigh takes lower"),
         ("TopK", "(f32[2,3], s32[2,3])", "", "at most what there is"),
         ("Sharding", "f32[2]", "", "declared shape"),
+        ("AllocateBuffer", "f32[2]", "", "takes no values, got 1"),
     ],
 )
 def test_what_a_target_does_not_take_is_invalid(
@@ -105,6 +107,13 @@ def test_topk_gives_the_largest_by_position() -> None:
     values, positions = call("TopK", "(f32[2,2], s32[2,2])", np.float32([[1, 3, 3], [5, 4, 6]]))
     assert values.tolist() == [[3, 3], [6, 5]]
     assert positions.tolist() == [[1, 2], [2, 0]]
+
+
+@pytest.mark.parametrize("shape", ["f32[2,3]", "s4[0]", "c64[]"])
+def test_the_elements_of_an_empty_array_are_zeros(shape: str) -> None:
+    given = call("AllocateBuffer", shape)
+    assert Shape.array(ElementType.from_dtype(given.dtype), given.shape) == Shape.parse(shape)
+    assert not given.any()
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The other targets that every server has: top-k, markers, random states."""
+"""The other targets that every server has: top-k, markers, random states, empty arrays."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_contract.errors import ShapeError
-from xla_server.custom_calls.target import CustomCallTarget, require_result
+from xla_server.custom_calls.target import CustomCallTarget, require_no_operands, require_result
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 from xla_server.ops.random.rng import STATE, drawn_state
@@ -11,8 +10,7 @@ from xla_server.ops.random.rng import STATE, drawn_state
 
 def check(instruction: HloInstruction) -> None:
     """No operands, and the state's shape."""
-    if instruction.operands:
-        raise ShapeError(f"the target takes no values, got {len(instruction.operands)}")
+    require_no_operands(instruction)
     require_result(instruction, STATE)
 
 

@@ -24,6 +24,13 @@ def test_top_k() -> None:
     assert opcodes(rewritten(before, PASS)) == {"topk": 1}
 
 
+@pytest.mark.parametrize(("shape", "expected"), [("f32[4]", "broadcast"), ("s32[0]", "constant")])
+def test_an_empty_array_is_zeros(shape: str, expected: str) -> None:
+    after = rewritten(stated([], called(shape, "", "AllocateBuffer")), PASS)
+    assert after.entry.root.opcode == expected
+    assert "custom-call" not in opcodes(after)
+
+
 def approximate(config: str, result: str) -> str:
     return f"""HloModule m
 above {{
