@@ -186,6 +186,9 @@ class Devices:
 
     @public
     def _count_devices(self) -> int:
+        opened = self._session.generation
+        if opened is not None and opened.device_count:
+            return opened.device_count
         return count_devices(functools.partial(has_devices, self._session))
 
     @brief

@@ -43,7 +43,7 @@ def describe_handle(
 def count_devices(has: Callable[[int], bool]) -> int:
     """Return how many devices a server has, where `has` says whether it has as many.
 
-    There is no rpc that counts them, only one that refuses to name too many.
+    A server without sessions has no rpc that counts them, only one that refuses to name too many.
     """
     most = 1
     while most < MAX_DEVICES and has(most * 2):

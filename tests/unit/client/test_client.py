@@ -6,6 +6,7 @@ import pytest
 import xla_client as xc
 from tests.unit.client.conftest import DEVICES
 from tests.unit.client.small_programs import ONES, VECTOR, add, double, identity, pair
+from xla_client import device
 from xla_client.session import contents
 from xla_contract.errors import (
     InternalError,
@@ -98,6 +99,14 @@ def test_devices_are_those_of_the_server(either: xc.Client) -> None:
     assert [each.ordinal for each in either.devices()] == list(range(DEVICES))
     assert either.devices() is either.devices()
     assert repr(either.device(2)) == "Device(2)"
+
+
+def test_a_session_states_how_many_devices_there_are(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with xc.connect(target) as made:
+        monkeypatch.setattr(device, "count_devices", None)  # Calls fail.
+        assert len(made.devices()) == DEVICES
 
 
 def test_counting_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,7 @@ class SessionRpcs:
             shared_memory_socket=self._shared_memory_socket,
             max_message_bytes=self._max_message_bytes,
             server_instance=self._sessions.instance,
+            device_count=len(self._sessions.engine.backend.devices),
         )
 
     def _close(

@@ -45,6 +45,7 @@ def test_clients_learn_what_there_is(sessions: SessionRegistry) -> None:
     response = opened(extension_methods(sessions, 1234))
     assert list(response.capabilities) == list(CAPABILITIES)
     assert (response.max_message_bytes, response.shared_memory_socket) == (1234, "")
+    assert response.device_count == len(sessions.engine.backend.devices) > 0
     every = set(xla_extension_pb2.Capability.values()) - {xla_extension_pb2.CAPABILITY_UNSPECIFIED}
     assert set(CAPABILITIES) == every - set(SHARED_MEMORY)
 
