@@ -19,6 +19,7 @@ from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 from xla_server.custom_calls.targets import (
+    allocate_buffer,
     approximate_topk,
     dynamic_sizes,
     partitioning_markers,
@@ -175,9 +176,14 @@ def test_every_call_gives_what_the_evaluator_gives(kind: E) -> None:
 
 def test_what_is_no_lapack_is_known() -> None:
     rest = {target.name for target in BUILTIN} - set(LAPACK_CALLS)
-    others = {each.TARGET.name for each in (approximate_topk, random_state, sparse_product)}
+    others = (allocate_buffer, approximate_topk, random_state, sparse_product)
     sizes = {target.name for target in dynamic_sizes.TARGETS}
-    assert rest == {"TopK", *others, *sizes, *partitioning_markers.NAMES}
+    assert rest == {
+        "TopK",
+        *(each.TARGET.name for each in others),
+        *sizes,
+        *partitioning_markers.NAMES,
+    }
 
 
 def test_matrices_of_one_element() -> None:
