@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("platform", choices=_LOADED_BY_PLATFORM)
     parser.add_argument("descriptor", type=int, help="of a connected socket of packets")
     chosen = parser.parse_args()
-    # As `cli.main` does, which here comes after gRPC has read it.
+    # `cli.main` does the same too late here: gRPC reads it when it is imported.
     GRPC_LOG.set_default("NONE")
     for module in (*_LOADED, *_LOADED_BY_PLATFORM[chosen.platform]):
         importlib.import_module(module)
