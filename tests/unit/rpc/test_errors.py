@@ -91,4 +91,4 @@ def test_an_execution_without_memory_is_resource_exhausted():
     assert status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert rich.message == "execution 3 of f: the server ran out of memory in this execution"
     assert info.reason == "ResourceExhaustedError"
-    assert "Unregister" in info.metadata["hint"]
+    assert "Free values" in info.metadata["hint"]
