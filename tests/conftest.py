@@ -39,11 +39,13 @@ def _collect_from_elsewhere(config: pytest.Config) -> None:
     """Have each worker begin with other files, whose rewritten assertions the next ones read.
 
     Rewriting is a third of the work of collection. Side by side, all workers would do all of it.
+    Files that are named are collected in any case, so not where some are to be ignored.
     """
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     paths = [Path(argument).resolve() for argument in config.args]
     is_inside = all(path.is_dir() and path.is_relative_to(_ROOT) for path in paths)
-    if worker is None or not is_inside:
+    ignored = config.getoption("ignore") or config.getoption("ignore_glob")
+    if worker is None or ignored or not is_inside:
         return
     files = sorted({str(file) for path in paths for file in path.rglob("test_*.py")})
     number = int(worker["workerid"].removeprefix("gw"))

@@ -51,11 +51,12 @@ def is_local(target: str) -> bool:
     """Return whether a target is on this machine: loopback by its address, or a unix socket."""
     if target.startswith(("unix:", "unix-abstract:")):
         return True
-    host = target.rpartition("/")[2].rpartition(":")[0].strip("[]")
+    # Another resolver, or a name server of the target's own, may know any name as another host.
+    host = target.removeprefix("dns:").removeprefix("///").rpartition(":")[0].strip("[]")
     if host == "localhost":
         return True
     try:
-        parsed = ipaddress.ip_address(host.partition("%")[0])
+        parsed = ipaddress.ip_address(host)
     except ValueError:
         return False
     return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.command_line import command_line
+from xla_host.environment_variables import GRPC_LOG
 from xla_server.app import cli
 
 MODULE = "tests.e2e.fork_server"
@@ -159,6 +160,8 @@ def main() -> None:
     parser.add_argument("platform", choices=_LOADED_BY_PLATFORM)
     parser.add_argument("descriptor", type=int, help="of a connected socket of packets")
     chosen = parser.parse_args()
+    # `cli.main` does the same too late here: gRPC reads it when it is imported.
+    GRPC_LOG.set_default("NONE")
     for module in (*_LOADED, *_LOADED_BY_PLATFORM[chosen.platform]):
         importlib.import_module(module)
     _await_start(socket.socket(fileno=chosen.descriptor))

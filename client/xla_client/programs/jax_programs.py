@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import importlib
+import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
@@ -84,6 +85,9 @@ def jax_program(
             return jax.core.eval_jaxpr(closed.jaxpr, filled, *jax.tree.leaves(named))
 
         of_constants.__name__ = traced.fun_name
+        # Without names for constants: JAX refuses the function if an argument has the same one.
+        by_name = inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)
+        of_constants.__dict__.update(__signature__=inspect.Signature([by_name]))
         structs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in large]
         traced = jit(of_constants).trace(*structs, **arguments)
     return JaxProgram(

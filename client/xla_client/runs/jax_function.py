@@ -111,7 +111,7 @@ class JaxFunction:
         function._timeout = seconds
         return function
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         """Run the function on the server.
 
         Args:
@@ -136,7 +136,7 @@ class JaxFunction:
             ),
         )
 
-    def submit(self, *arguments: Any, **named: Any) -> Execution[Any]:
+    def submit(self, /, *arguments: Any, **named: Any) -> Execution[Any]:
         """Start a run, and return at once if there is a program for these arguments.
 
         Args:
@@ -181,7 +181,7 @@ class JaxFunction:
         """Return the method of an object, where the function is decorated in its class."""
         return self if instance is None else types.MethodType(self, instance)
 
-    def executable(self, *arguments: Any, **named: Any) -> Executable[Any]:
+    def executable(self, /, *arguments: Any, **named: Any) -> Executable[Any]:
         """Return the program that a call with these arguments runs, for `explain` and the like.
 
         Args:

@@ -10,7 +10,14 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from xla_contract import errors
-from xla_contract.errors import ERROR_BY_CODE, StatusCode, UnavailableError, UnknownError, XlaError
+from xla_contract.errors import (
+    ERROR_BY_CODE,
+    NotBegunError,
+    StatusCode,
+    UnavailableError,
+    UnknownError,
+    XlaError,
+)
 
 _DOMAIN = "xla-service"
 _FIELDS = ("op", "instruction", "hint", "incident")
@@ -22,6 +29,11 @@ _CUT_OFF = re.compile(
 )
 """Details that grpc reports for an established connection that ended."""
 
+_NOT_CONNECTED = re.compile(
+    r"failed to connect|all backends failing|dns resolution failed|empty address list",
+    re.IGNORECASE,
+)
+"""Details that grpc reports where there is no connection, so that nothing was sent."""
 
 _NO_SERVER_HINT = (
     "is the server up (xla-server serve), and do both ends agree about TLS? connect_timeout=30 "
@@ -75,7 +87,8 @@ def error_of(rpc: str, code: int, message: str, details: status_pb2.Status | Non
     if known is StatusCode.UNAVAILABLE and details is None:
         if _CUT_OFF.search(message):
             return cut_off(rpc, message)
-        return UnavailableError(
+        absent = NotBegunError if _NOT_CONNECTED.search(message) else UnavailableError
+        return absent(
             f"{rpc}: a server must listen at the target, got no answer: {message}",
             op=rpc,
             hint=_AWAY_HINT,

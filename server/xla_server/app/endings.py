@@ -50,4 +50,6 @@ def ending(program: str = PROGRAM, *, failed: int = EXIT_FAILED) -> Iterator[Non
     except XlaError as error:
         fail(one_line(error), failed, program)
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}", EXIT_USAGE, program)
+        # The system names no file where writing fails, as on a full disk.
+        place = f"{error.filename}: " if error.filename else ""
+        fail(f"{place}{error.strerror or error}", EXIT_USAGE, program)

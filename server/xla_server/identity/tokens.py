@@ -1,6 +1,7 @@
 """Static bearer tokens: a file with a line for each, for small teams."""
 
 import dataclasses
+import fcntl
 import hashlib
 import hmac
 import os
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_server.identity.identity import Identity, Role, identity_name, numbered_lines
-from xla_server.identity.watched_file import require_private, write_once
+from xla_server.identity.watched_file import MAX_FILE_BYTES, require_private, write_once
 
 MIN_TOKEN_CHARACTERS = 16
 """Shortest token of a file. One that `new_token` makes has 43, for 256 random bits."""
@@ -66,13 +67,17 @@ def append_line(path: Path, line: str) -> None:
 
     Raises ValueError if the file with the line is no token file, and OSError.
     """
-    known = path.read_bytes() if path.exists() else b""
-    added = b"\n" * (known[-1:] not in (b"", b"\n")) + f"{line}\n".encode()
-    try:
-        parse_tokens(known + added)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as file:
+    with open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+b") as file:
+        # Lines that are appended at the same time must agree, too.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        known = file.read(MAX_FILE_BYTES)
+        added = b"\n" * (known[-1:] not in (b"", b"\n")) + f"{line}\n".encode()
+        try:
+            if len(known) + len(added) > MAX_FILE_BYTES:
+                raise ValueError(f"must have at most {MAX_FILE_BYTES} bytes, got more")
+            parse_tokens(known + added)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
         file.write(added)
 
 

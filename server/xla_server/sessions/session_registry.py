@@ -369,11 +369,14 @@ class SessionRegistry:
         if idle is not None:
             self._forget(idle)
             return idle
+        hint = (
+            "Close sessions that are no longer needed. An empty one that is unused for "
+            f"{IDLE_SECONDS:g} s ends for one more."
+        )
         if level is not None:
-            hint = "Close sessions that are no longer needed."
             raise self._use.refusal(level, 1, "sessions", hint)
         raise ResourceExhaustedError(
-            f"the server keeps at most {limit} sessions, got one more with {used} there"
+            f"the server keeps at most {limit} sessions, got one more with {used} there", hint=hint
         )
 
     def _idle_of(self, level: Level | None) -> SessionEntry | None:

@@ -34,8 +34,14 @@ def test_a_client_goes_on_with_a_server_that_was_killed(tmp_path: Path) -> None:
                 rf"no call is answered at {address} now$",
                 str(caught.value),
             )
-    with pytest.raises(xc.UnavailableError):
-        twice.run(ONES)
+
+    def refusal() -> str:
+        with pytest.raises(xc.UnavailableError) as caught:
+            twice.run(ONES)
+        return f"{caught.value} ({caught.value.hint})"
+
+    expected = r"^Run: a server must listen at the target, got no answer: .*: repeat the call"
+    until(lambda: re.search(expected, refusal()), 10)
     with start_server(tmp_path, *flags), client:
         # It listens, and grpc's next look is at most a second away.
         while True:

@@ -21,6 +21,8 @@ from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ConfigurationError, 
             EXIT_USAGE,
             "xla-run: x.npy: No such file\n",
         ),
+        (OSError(28, "No space left"), EXIT_USAGE, "xla-run: No space left\n"),
+        (OSError("cannot seek"), EXIT_USAGE, "xla-run: cannot seek\n"),
     ],
 )
 def test_each_error_is_lines_and_a_status(

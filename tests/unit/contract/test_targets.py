@@ -35,6 +35,8 @@ def test_a_target_without_a_port_means_the_default_port(target: str, expected: s
         ("localhost:1", True),
         ("[::1]:1", True),
         ("[::ffff:127.0.0.1]:1", True),
+        ("[::1%lo]:1", True),
+        ("127.0.0.1%example.com:1", False),
         ("unix:/s", True),
         ("unix-abstract:s", True),
         ("dns:///localhost:1", True),
@@ -43,6 +45,9 @@ def test_a_target_without_a_port_means_the_default_port(target: str, expected: s
         ("localhost.example:1", False),
         ("[fe80::1]:1", False),
         ("dns:///host:1", False),
+        ("dns:localhost:1", True),
+        ("dns://10.0.0.1/localhost:1", False),
+        ("xds:///localhost:1", False),
     ],
 )
 def test_loopback_and_unix_sockets_are_on_this_machine(target: str, expected: bool) -> None:

@@ -28,6 +28,8 @@ from xla_server.identity.policy import (
         ("[fe80::1%eth0]:1685", Reach.NETWORK),
         ("localhost.example.com:1685", Reach.NETWORK),
         ("127.0.0.1.example.com:1685", Reach.NETWORK),
+        ("example.com/127.0.0.1:1685", Reach.NETWORK),
+        ("127.0.0.1%example.com:1685", Reach.NETWORK),
     ],
 )
 def test_who_can_connect_to_an_address(address: str, reach: Reach):

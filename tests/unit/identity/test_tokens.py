@@ -1,6 +1,8 @@
+import fcntl
 import hashlib
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from xla_server.identity.tokens import (
     parse_tokens,
     token_line,
 )
-from xla_server.identity.watched_file import CredentialsError
+from xla_server.identity.watched_file import MAX_FILE_BYTES, CredentialsError
 
 TOKEN = "abcdefghijklmnop"
 
@@ -62,6 +64,29 @@ def test_lines_are_appended_to_a_file_that_stays_one_of_tokens(tmp_path: Path):
     assert path.read_text() == before
     with pytest.raises(OSError, match="No such file"):
         append_line(tmp_path / "nowhere" / "tokens", f"alice user {TOKEN}")
+
+
+def test_a_line_must_agree_with_one_that_is_appended_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, lock = tmp_path / "tokens", fcntl.flock
+
+    def lock_later(file: Any, operation: int) -> None:
+        path.write_text(f"alice user {TOKEN}1\n")
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_later)
+    with pytest.raises(ValueError, match="all tokens of a name must have one role"):
+        append_line(path, f"alice admin {TOKEN}2")
+
+
+def test_no_line_is_appended_beyond_the_size_that_a_server_reads(tmp_path: Path):
+    path = tmp_path / "tokens"
+    path.write_bytes(b"#" * (MAX_FILE_BYTES - 10))
+    with pytest.raises(ValueError, match="tokens: must have at most 4194304 bytes, got more"):
+        append_line(path, f"alice user {TOKEN}")
+    with pytest.raises(ValueError, match="/dev/full: must have at most 4194304 bytes"):
+        append_line(Path("/dev/full"), f"alice user {TOKEN}")
 
 
 def test_a_name_may_have_several_tokens():

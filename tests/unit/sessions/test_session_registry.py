@@ -318,8 +318,9 @@ def test_a_session_that_was_just_opened_or_used_is_not_evicted(
     clock.now += IDLE_SECONDS - 1
     with sessions.using(used.token, None):
         pass
-    with pytest.raises(ResourceExhaustedError, match="at most 3"):
+    with pytest.raises(ResourceExhaustedError, match="at most 3") as caught:
         sessions.open()
+    assert "unused for 10 s" in caught.value.hint
     clock.now += 1
     for _ in range(2):
         sessions.open()

@@ -33,6 +33,18 @@ def test_large_arrays_that_a_function_closes_over_come_first() -> None:
     assert program.tree == jax.tree.structure({"y": 0})
 
 
+@pytest.mark.parametrize("name", ["parameters", "arguments"])
+def test_an_argument_may_have_any_name_beside_large_arrays(name: str) -> None:
+    matrix = jnp.asarray(LARGE)
+
+    def walk(**values: Any) -> Any:
+        return values[name] @ matrix
+
+    program = jax_program(walk, {name: ROW}, [name])
+    assert program.constants == [matrix]
+    assert donated_parameters(program.computation.proto) == {1}
+
+
 def test_keys_stay_constants_and_arrays_in_loops_become_parameters() -> None:
     keys = jax.random.wrap_key_data(np.zeros((1 << 13, 2), np.uint32))
     matrix = jnp.asarray(LARGE)

@@ -348,6 +348,13 @@ def test_an_argument_that_is_no_array_is_named(client: xc.Client, name: str) -> 
         assert caught.value.hint.startswith("Upload array.astype('float32')")
 
 
+def test_an_argument_of_any_name_is_passed_by_name(client: xc.Client) -> None:
+    remote = client.jit(lambda self, function: self - function)
+    assert remote(self=3.0, function=1.0) == 2
+    assert remote.submit(self=3.0, function=2.0).result() == 1
+    assert remote.executable(self=3.0, function=2.0) is remote.executable(3.0, 2.0)
+
+
 def test_errors_of_the_function_are_its_own(client: xc.Client) -> None:
     remote = client.jit(first_of)
     with pytest.raises(KeyError, match="x"):

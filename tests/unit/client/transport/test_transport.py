@@ -22,7 +22,7 @@ from xla_client import (
     XlaError,
 )
 from xla_client.transport.transport import Transport
-from xla_contract.errors import ERROR_BY_CODE, StatusCode
+from xla_contract.errors import ERROR_BY_CODE, NotBegunError, StatusCode
 from xla_contract.stubs import xla_pb2
 
 
@@ -121,6 +121,8 @@ def test_a_call_while_no_server_listens_says_when_to_repeat_it():
     with pytest.raises(UnavailableError, match="GetShape: a server must listen at the") as caught:
         transport.call("GetShape", xla_pb2.GetShapeRequest())
     assert "repeat the call" in caught.value.hint
+    # So a call on a stream is made as an ordinary one, whose error has the call's name.
+    assert isinstance(caught.value, NotBegunError)
     transport.close()
 
 

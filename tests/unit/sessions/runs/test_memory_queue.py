@@ -226,12 +226,20 @@ def test_no_time_to_wait_is_none_at_all() -> None:
     case.end()
 
 
+def test_the_time_of_who_gives_up_counts(case: Case) -> None:
+    running, waiter = case.run(60), case.wait(90)
+    assert case.queue.waited_seconds == 0
+    waiter.give_up()
+    assert case.next() is waiter
+    assert case.queue.waited_seconds > 0
+    running.release()
+
+
 def test_who_gives_up_is_out_and_others_go_on(case: Case) -> None:
     running, first, second = case.run(60), case.wait(90), case.wait(40)
     first.give_up()
     assert case.next() is first
     assert first.outcome is None
-    assert case.queue.waited_seconds > 0
     assert case.next() is second
     second.give_up()  # Too late, and harmless.
     assert case.left.empty()
