@@ -1,5 +1,6 @@
 """Literals in every legal form arrive, and leave as protobuf would write them."""
 
+import json
 from typing import Any
 
 import grpc
@@ -8,7 +9,7 @@ import pytest
 from grpc import StatusCode
 
 from tests.e2e import modules
-from tests.e2e.process import Raw, refused
+from tests.e2e.process import Raw, ServerProcess, refused
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.wire.varint import encode_varint
 
@@ -64,12 +65,15 @@ def test_illegal_forms_are_refused(raw: Raw, payload: bytes) -> None:
 
 @pytest.mark.parametrize("how", [grpc.Compression.Gzip, grpc.Compression.Deflate])
 def test_compressed_requests_are_refused_before_they_are_expanded(
-    address: str, how: grpc.Compression
+    server: ServerProcess, how: grpc.Compression
 ) -> None:
-    with grpc.insecure_channel(address, compression=how) as channel:
+    with grpc.insecure_channel(server.address, compression=how) as channel:
         with pytest.raises(grpc.RpcError) as caught:
             channel.unary_unary(UPLOAD)(bytes(1 << 16), timeout=100)
         assert caught.value.code() is StatusCode.UNIMPLEMENTED, caught.value
+    # grpc would log a line of text for each, without a limit.
+    for line in server.log.read_text().splitlines():
+        json.loads(line)
 
 
 @pytest.mark.parametrize(
