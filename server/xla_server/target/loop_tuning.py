@@ -278,7 +278,8 @@ class ShortLoops:
     """Elements of 32 bits in a vector of 64 bytes, the widest of all processors."""
 
     max_iterations: int = 64
-    """Fewest iterations of a loop without a request: the remainder is a small part of it."""
+    """Fewest iterations of a loop without a request, unless masks gain: the remainder is a small
+    part of it."""
 
     max_masked_iterations: int = 128
     """The same of a loop with masks whose iterations leave more than half of a vector, of elements

@@ -64,11 +64,10 @@ def is_of_functions(loop: For) -> bool:
     It must load contiguous elements: for strided ones LLVM vectorises across the loop around it.
     Elements on the stack were just stored one by one, and loads of vectors would wait for them.
     """
-    found = _read_by(loop)
-    loads = _loads(found)
+    loads = _loads(_read_by(loop))
     is_on_stack = any(isinstance(each.memory, ir.StackArray) for each in loads)
     is_near = _steps(loads, loop) <= {0, 1}
-    return is_of_stores(loop) and is_near and not is_on_stack and any(map(_is_costly, found))
+    return is_of_stores(loop) and is_near and not is_on_stack and has_costly_functions(loop)
 
 
 def is_of_sums(loop: For) -> bool:
@@ -115,8 +114,7 @@ def gains_by_masks(loop: For) -> bool:
     of complex elements one by one, like elements at loaded indices.
     """
     is_complex = not _accessed_types(loop).isdisjoint((Type.C64, Type.C128))
-    is_costly = any(map(_is_costly, _read_by(loop)))
-    return is_costly and not is_complex and not is_of_lookups(loop)
+    return has_costly_functions(loop) and not is_complex and not is_of_lookups(loop)
 
 
 def is_wide(loop: For) -> bool:
