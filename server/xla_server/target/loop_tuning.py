@@ -301,7 +301,8 @@ class ShortLoops:
 
     max_gathers: int = 8
     """Different loads at computed indices up to which work items that store at a stride, or at
-    computed indices, are vectorised. Each copy by an unrolled loop counts. With 10 to 12, kernels
-    of an associative scan had 31 to 43 KB of code and took 300 to 380 ms in LLVM, 30 without
-    vectors, and as long to run. Copies of rows have up to three, and ran 1.2 to 1.8 times longer
-    without vectors (LOG, items at computed indices; copies count)."""
+    computed indices, are vectorised. With 10 to 12, kernels of an associative scan had 31 to 43 KB
+    of code and took 300 to 380 ms in LLVM, 30 without vectors, and as long to run. Copies of rows
+    have up to three, and ran 1.2 to 1.8 times longer without vectors (LOG, items at computed
+    indices). Copies by unrolled loops do not count: pools of 12 to 27 took two to four times as
+    long without vectors (LOG, copies share indices)."""

@@ -80,8 +80,8 @@ def item_request(part: ParallelFor, machine: Machine) -> Request | None:
     is_apart = vectors.stores_apart(part)
     is_short = part.items < short.vector_elements
     is_far = is_short or vectors.accesses_apart(part, short.max_group_stride + 1)
-    loads, stores = vectors.computed_accesses(part)
-    is_computed = loads > short.max_gathers and (is_apart or stores > 0)
+    loads, is_scattered = vectors.computed_accesses(part)
+    is_computed = loads > short.max_gathers and (is_apart or is_scattered)
     return SCALAR if (is_far and is_apart) or is_computed else None
 
 

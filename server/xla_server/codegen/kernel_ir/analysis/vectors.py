@@ -1,6 +1,5 @@
 """Loops that are vectorised even if they are short, or with narrow vectors."""
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -17,7 +16,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import Path, read_by, walk, within
+from xla_server.codegen.kernel_ir.walk import read_by, walk, within
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
@@ -141,33 +140,27 @@ def accesses_apart(part: For | ParallelFor, least: int) -> bool:
     return any(stride >= least for stride in _strides(part, loads + stores))
 
 
-def copies_of(path: Path) -> float:
-    """Return the number of copies of a statement that unrolled loops around it make."""
-    return math.prod(each.iterations for each in path if isinstance(each, For) and each.unrolled)
+def computed_accesses(part: ParallelFor) -> tuple[int, bool]:
+    """Return the number of different loads at indices that each work item computes.
 
-
-def computed_accesses(part: ParallelFor) -> tuple[float, float]:
-    """Return the numbers of different loads and stores at indices that each work item computes.
-
-    Each copy by an unrolled loop counts. A vector of items computes each index in 64-bit lanes and
-    loads or stores each element by itself. Loads at loaded indices are left out, whose rows take
-    less time in vectors.
+    The second result is whether there are stores at such indices. A vector of items computes each
+    index in 64-bit lanes, once for all copies by unrolled loops, and loads or stores each element
+    by itself. Loads at loaded indices are left out, whose rows take less time in vectors.
     """
     computed: set[ir.Value] = set()
     loaded: set[ir.Value] = set()
-    loads: dict[ir.Load, float] = {}
-    stores = 0.0
-    for statement, path in walk(part.body):
-        copies = copies_of(path)
+    found: set[ir.Load] = set()
+    is_scattered = False
+    for statement, _ in walk(part.body):
         for load in _loads(list(read_by(statement))):
             if _is_computed(load.index, computed) and not _is_loaded(load.index, loaded):
-                loads[load] = max(copies, loads.get(load, 0))
+                found.add(load)
         if isinstance(statement, Store) and _is_computed(statement.index, computed):
-            stores += copies
+            is_scattered = True
         if isinstance(statement, Let) and not _is_shifted(statement.expression, part.axis):
             of_load = _is_loaded(statement.expression, loaded)
             (loaded if of_load else computed).add(statement.value)
-    return sum(loads.values()), stores
+    return len(found), is_scattered
 
 
 def _strides(part: For | ParallelFor, indices: Sequence[ir.Expression]) -> list[int]:
