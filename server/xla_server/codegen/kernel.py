@@ -5,6 +5,7 @@ buffer addresses, and the range of its outermost loop that this call is to do. I
 and raises nothing.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -66,7 +67,8 @@ class Kernels:
         # Code that programs share lives as long as this object, or a kernel of it.
         self._base = Loader(self.machine)
         self._loader: Loader | None = None
-        self._loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
+        # A finalizer takes an element away, in any thread at any time, so that no lock guards it.
+        self._loads: collections.deque[None] = collections.deque()
         self._kernels: weakref.WeakValueDictionary[str, LoadedKernel] = (
             weakref.WeakValueDictionary()
         )
@@ -203,7 +205,7 @@ class Kernels:
     def _open_loader(self) -> Loader:
         """Return the loader of the next kernels; raises ResourceExhaustedError at MAX_LOADS."""
         loader = self._loader
-        loads = sum(each.load_count for each in self._loaders)
+        loads = len(self._loads)
         if loads >= MAX_LOADS:
             raise ResourceExhaustedError(
                 f"the server may have loaded code {MAX_LOADS} times, got one time more",
@@ -213,10 +215,9 @@ class Kernels:
             loader is None
             or loader.symbol_count >= LOADED_TOGETHER
             or loader.byte_size >= LOADED_BYTES
-            or (loads >= MANY_LOADS and loader.load_count)
+            or (loads >= MANY_LOADS and loader.symbol_count)
         ):
-            loader = self._loader = Loader(self.machine, self._base)
-            self._loaders.add(loader)
+            loader = self._loader = Loader(self.machine, self._base, self._loads)
         return loader
 
     def _load_shared(self, code: bytes) -> None:

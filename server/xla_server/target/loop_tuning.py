@@ -278,7 +278,8 @@ class ShortLoops:
     """Elements of 32 bits in a vector of 64 bytes, the widest of all processors."""
 
     max_iterations: int = 64
-    """Fewest iterations of a loop without a request: the remainder is a small part of it."""
+    """Fewest iterations of a loop without a request, unless masks gain: the remainder is a small
+    part of it."""
 
     max_masked_iterations: int = 128
     """The same of a loop with masks whose iterations leave more than half of a vector, of elements
@@ -300,7 +301,8 @@ class ShortLoops:
 
     max_gathers: int = 8
     """Different loads at computed indices up to which work items that store at a stride, or at
-    computed indices, are vectorised. Each copy by an unrolled loop counts. With 10 to 12, kernels
-    of an associative scan had 31 to 43 KB of code and took 300 to 380 ms in LLVM, 30 without
-    vectors, and as long to run. Copies of rows have up to three, and ran 1.2 to 1.8 times longer
-    without vectors (LOG, items at computed indices; copies count)."""
+    computed indices, are vectorised. With 10 to 12, kernels of an associative scan had 31 to 43 KB
+    of code and took 300 to 380 ms in LLVM, 30 without vectors, and as long to run. Copies of rows
+    have up to three, and ran 1.2 to 1.8 times longer without vectors (LOG, items at computed
+    indices). Copies by unrolled loops do not count: pools of 12 to 27 took two to four times as
+    long without vectors (LOG, copies share indices)."""

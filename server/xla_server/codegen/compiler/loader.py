@@ -1,6 +1,8 @@
 """Loading of object code into executable memory."""
 
+import collections
 import threading
+import weakref
 from collections.abc import Collection, Mapping
 
 import llvmlite.binding as llvm
@@ -29,10 +31,16 @@ class UnresolvedSymbolsError(Exception):
 class Loader:
     """Executable code, which lives as long as this loader. Thread-safe.
 
-    Its code may call functions that `base` has loaded, which it keeps alive.
+    Its code may call functions that `base` has loaded, which it keeps alive. `loads` has an element
+    for each load of a living loader, each of which takes two areas of memory.
     """
 
-    def __init__(self, machine: Machine, base: "Loader | None" = None) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        base: "Loader | None" = None,
+        loads: "collections.deque[None] | None" = None,
+    ) -> None:
         generator = target_machine(machine)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), generator)
         # The first object would wait for this, which takes as long as the rest of the constructor.
@@ -43,8 +51,7 @@ class Loader:
         self._lock = threading.Lock()
         self.byte_size = 0
         """Bytes of the object code that was loaded."""
-        self.load_count = 0
-        """Number of loads, each of which takes two areas of memory."""
+        self._loads = collections.deque[None]() if loads is None else loads
 
     @property
     def symbol_count(self) -> int:
@@ -75,7 +82,9 @@ class Loader:
                 self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
                 self.byte_size += len(code)
             self._engine.finalize_object()
-            self.load_count += bool(added)
+            if added:
+                self._loads.append(None)
+                weakref.finalize(self, self._loads.pop).atexit = False
             for symbol in added:
                 address = self._engine.get_function_address(symbol)
                 assert address

@@ -230,10 +230,12 @@ def gathering(
         (gathering(8, 1, is_scattered=True), None),
         (gathering(9, 2, is_looked_up=True), None),
         (gathering(9, 2, "pow_f32"), None),
-        # Each copy loads elements of its own.
-        (gathering(2, 2, copies=4), None),
-        (gathering(3, 2, copies=3), SCALAR),
-        (gathering(3, 1, copies=3, is_scattered=True), SCALAR),
+        # Copies share the computation of an index.
+        (gathering(3, 2, copies=3), None),
+        (gathering(8, 2, copies=3), None),
+        (gathering(9, 2, copies=3), SCALAR),
+        (gathering(8, 1, copies=3, is_scattered=True), None),
+        (gathering(9, 1, copies=3, is_scattered=True), SCALAR),
     ],
 )
 def test_items_at_many_computed_indices_are_not_vectorised(

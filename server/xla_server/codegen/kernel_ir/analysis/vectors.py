@@ -1,6 +1,5 @@
 """Loops that are vectorised even if they are short, or with narrow vectors."""
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -17,7 +16,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import Path, read_by, walk, within
+from xla_server.codegen.kernel_ir.walk import read_by, walk, within
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
@@ -64,11 +63,10 @@ def is_of_functions(loop: For) -> bool:
     It must load contiguous elements: for strided ones LLVM vectorises across the loop around it.
     Elements on the stack were just stored one by one, and loads of vectors would wait for them.
     """
-    found = _read_by(loop)
-    loads = _loads(found)
+    loads = _loads(_read_by(loop))
     is_on_stack = any(isinstance(each.memory, ir.StackArray) for each in loads)
     is_near = _steps(loads, loop) <= {0, 1}
-    return is_of_stores(loop) and is_near and not is_on_stack and any(map(_is_costly, found))
+    return is_of_stores(loop) and is_near and not is_on_stack and has_costly_functions(loop)
 
 
 def is_of_sums(loop: For) -> bool:
@@ -115,8 +113,7 @@ def gains_by_masks(loop: For) -> bool:
     of complex elements one by one, like elements at loaded indices.
     """
     is_complex = not _accessed_types(loop).isdisjoint((Type.C64, Type.C128))
-    is_costly = any(map(_is_costly, _read_by(loop)))
-    return is_costly and not is_complex and not is_of_lookups(loop)
+    return has_costly_functions(loop) and not is_complex and not is_of_lookups(loop)
 
 
 def is_wide(loop: For) -> bool:
@@ -143,33 +140,27 @@ def accesses_apart(part: For | ParallelFor, least: int) -> bool:
     return any(stride >= least for stride in _strides(part, loads + stores))
 
 
-def copies_of(path: Path) -> float:
-    """Return the number of copies of a statement that unrolled loops around it make."""
-    return math.prod(each.iterations for each in path if isinstance(each, For) and each.unrolled)
+def computed_accesses(part: ParallelFor) -> tuple[int, bool]:
+    """Return the number of different loads at indices that each work item computes.
 
-
-def computed_accesses(part: ParallelFor) -> tuple[float, float]:
-    """Return the numbers of different loads and stores at indices that each work item computes.
-
-    Each copy by an unrolled loop counts. A vector of items computes each index in 64-bit lanes and
-    loads or stores each element by itself. Loads at loaded indices are left out, whose rows take
-    less time in vectors.
+    The second result is whether there are stores at such indices. A vector of items computes each
+    index in 64-bit lanes, once for all copies by unrolled loops, and loads or stores each element
+    by itself. Loads at loaded indices are left out, whose rows take less time in vectors.
     """
     computed: set[ir.Value] = set()
     loaded: set[ir.Value] = set()
-    loads: dict[ir.Load, float] = {}
-    stores = 0.0
-    for statement, path in walk(part.body):
-        copies = copies_of(path)
+    found: set[ir.Load] = set()
+    is_scattered = False
+    for statement, _ in walk(part.body):
         for load in _loads(list(read_by(statement))):
             if _is_computed(load.index, computed) and not _is_loaded(load.index, loaded):
-                loads[load] = max(copies, loads.get(load, 0))
+                found.add(load)
         if isinstance(statement, Store) and _is_computed(statement.index, computed):
-            stores += copies
+            is_scattered = True
         if isinstance(statement, Let) and not _is_shifted(statement.expression, part.axis):
             of_load = _is_loaded(statement.expression, loaded)
             (loaded if of_load else computed).add(statement.value)
-    return sum(loads.values()), stores
+    return len(found), is_scattered
 
 
 def _strides(part: For | ParallelFor, indices: Sequence[ir.Expression]) -> list[int]:
