@@ -57,6 +57,7 @@ AXIS = Value("i", Type.I64)
 ELEMENT = Load(READ, Type.F32, AXIS)
 LOOKUP = Load(READ, Type.F32, Load(READ, Type.I64, AXIS))
 PAIR = Load(READ, Type.C64, AXIS)
+APART = Load(READ, Type.F32, Index(0, ((AXIS, 203),)))
 
 
 def quotient(element: Load) -> Apply:
@@ -97,8 +98,10 @@ def test_the_request_follows_iterations_and_processor(
 @pytest.mark.parametrize(
     ("iterations", "expected"), [(3, VECTORISED), (15, VECTORISED), (16, None), (17, None)]
 )
-@pytest.mark.parametrize("element", [quotient(LOOKUP), quotient(PAIR), ELEMENT, ZERO])
-def test_lookups_complex_elements_and_short_operations_have_no_masks(
+@pytest.mark.parametrize(
+    "element", [quotient(LOOKUP), quotient(PAIR), quotient(APART), ELEMENT, ZERO]
+)
+def test_lookups_complex_and_strided_elements_and_short_operations_have_no_masks(
     iterations: int, expected: Request | None, element: Expression
 ) -> None:
     store = Store(WRITE, Type.F32, AXIS, element)

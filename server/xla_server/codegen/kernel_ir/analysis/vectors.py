@@ -110,10 +110,11 @@ def gains_by_masks(loop: For) -> bool:
     """Return whether the last iterations of a loop of stores save time under a mask.
 
     They do if a function takes as long as a division, or longer. Under a mask LLVM moves the pairs
-    of complex elements one by one, like elements at loaded indices.
+    of complex elements one by one, like strided elements and those at loaded indices.
     """
     is_complex = not _accessed_types(loop).isdisjoint((Type.C64, Type.C128))
-    return has_costly_functions(loop) and not is_complex and not is_of_lookups(loop)
+    is_near = _steps(_loads(_read_by(loop)), loop) <= {0, 1, None} and not is_of_lookups(loop)
+    return has_costly_functions(loop) and not is_complex and is_near
 
 
 def is_wide(loop: For) -> bool:
