@@ -125,7 +125,6 @@ FIRST: list[Callable[[xc.Client], object]] = [
     lambda client: client.device().to_infeed(ONES),
     lambda client: client.execute(double(), ONES),
     lambda client: client.reset_device(),
-    lambda client: client.devices(),
 ]
 
 
