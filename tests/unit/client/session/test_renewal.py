@@ -18,7 +18,13 @@ from tests.unit.client.conftest import MIB, _sessions
 from tests.unit.client.small_programs import ONES, add, double, endless, pair
 from xla_client.transfers import chunked
 from xla_client.transport.errors import cut_off
-from xla_contract.errors import LostError, SessionEndedError, UnauthenticatedError, UnavailableError
+from xla_contract.errors import (
+    LostError,
+    NotBegunError,
+    SessionEndedError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.sessions.session_registry import SessionRegistry
 
@@ -128,10 +134,32 @@ FIRST: list[Callable[[xc.Client], object]] = [
 ]
 
 
+def _repeated(call: Callable[[xc.Client], object], client: xc.Client) -> None:
+    """Make a call; repeat it while grpc is not connected.
+
+    A stream that the server had not seen when it stopped makes grpc connect while none listens.
+    """
+    while True:
+        with contextlib.suppress(NotBegunError):
+            call(client)
+            return
+
+
+def test_a_call_that_met_no_server_goes_on_when_it_is_repeated(
+    server: Server, client: xc.Client
+) -> None:
+    server.stop()
+    with pytest.raises(NotBegunError, match="Connection refused"):
+        client.compile(double())
+    server.start()
+    _repeated(lambda client: client.compile(double()), client)
+    assert len(server.sessions) == 1
+
+
 def test_whatever_comes_first_goes_on(server: Server, client: xc.Client) -> None:
     for call in FIRST:
         server.restart()
-        call(client)
+        _repeated(call, client)
         assert len(server.sessions) == 1
 
 
