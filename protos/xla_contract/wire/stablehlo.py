@@ -53,7 +53,7 @@ def from_stablehlo(module: str | bytes) -> bytes:
             pass
     if failure is not None:
         # The first line has position and reason; the others are about versions of StableHLO.
-        reason = _POSITION.sub(r"\2 at \1", str(failure).splitlines()[0])
+        reason = _POSITION.sub(r"\2 at \1", str(failure).partition("\n")[0])
         raise InvalidArgumentError(
             f"a module of StableHLO must be one that jaxlib converts, got {reason}",
             hint="Shapes must be static: export for the sizes that are used.",
