@@ -46,7 +46,7 @@ def plan_run(grids: GridRunner, request: RunRequest) -> PlannedRun:
     plan = _Plan(grids, device)
     try:
         return plan.run(request.steps)
-    except BaseException:
+    except BaseException:  # Whatever ends it, held values and reserved memory are released.
         plan.undo()
         raise
 
